@@ -24,11 +24,19 @@ pub(crate) const MUTED: Style = Style::new().add_modifier(Modifier::DIM);
 pub(crate) const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 pub(crate) const REVERSED: Style = Style::new().add_modifier(Modifier::REVERSED);
 
-/// Draws the text of a cell of a table. A text that is too long ends with an ellipsis.
+/// Draws the text of a cell of a table. Numbers are aligned right. A text that is too long ends with an
+/// ellipsis.
 pub(crate) fn draw_cell(frame: &mut Frame<'_>, text: &str, style: Style, is_numeric: bool, place: Rect) {
     let line = Line::from(Span::styled(text, style));
+    // A line that is aligned right and too long would lose its beginning.
+    let fits = line.width() <= usize::from(place.width);
+    draw_line(frame, if is_numeric && fits { line.right_aligned() } else { line }, place);
+}
+
+/// Draws a line. A line that is too long ends with an ellipsis.
+pub(crate) fn draw_line(frame: &mut Frame<'_>, line: Line<'_>, place: Rect) {
     let is_cut = line.width() > usize::from(place.width);
-    frame.render_widget(if is_numeric { line.right_aligned() } else { line }, place);
+    frame.render_widget(line, place);
     if is_cut && !place.is_empty() {
         frame.buffer_mut()[(place.right() - 1, place.y)].set_symbol("…");
     }

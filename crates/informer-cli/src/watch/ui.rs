@@ -32,6 +32,9 @@ const FRAME: Duration = Duration::from_millis(100);
 /// The maximum time between two frames: the time since the last change is shown in seconds.
 const MAX_FRAME: Duration = Duration::from_secs(1);
 
+/// The maximum width of the column of kinds.
+const MAX_KIND_WIDTH: usize = 30;
+
 /// Shows the objects of the kinds until the user quits.
 pub(super) async fn run(
     arguments: &WatchArguments,
@@ -41,7 +44,7 @@ pub(super) async fn run(
 ) -> Result<(), Failure> {
     let notes = Notes::for_screen();
     let log = Arc::new(ChangeLog::new(arguments.ignore.clone(), arguments.show_secrets));
-    let shows_kinds = found.iter().any(|other| other.kind != found[0].kind);
+    let has_kinds = found.iter().any(|other| other.kind != found[0].kind);
     let names: Vec<String> = found.iter().map(WatchTarget::name).collect();
     let namespace = match (&arguments.namespace, arguments.all_namespaces) {
         (_, true) => "all namespaces".to_owned(),
@@ -49,10 +52,12 @@ pub(super) async fn run(
         (None, false) => format!("namespace {}", client.default_namespace()),
     };
     let title = if found.iter().any(|target| target.namespaced) {
-        format!("{}, {namespace}", names.join(", "))
+        format!("{} in {namespace}", names.join(", "))
     } else {
         names.join(", ")
     };
+    let lengths = found.iter().map(|target| target.kind.resource().len().max(4));
+    let kind_width = lengths.max().filter(|_| has_kinds).map(|length| length.min(MAX_KIND_WIDTH) as u16);
     let mut watched = Vec::with_capacity(found.len());
     for target in found {
         let (log, kind) = (Arc::clone(&log), target.kind.clone());
@@ -60,7 +65,7 @@ pub(super) async fn run(
         watched.push(Watched::start(client, target, arguments, None, handler, &notes)?);
     }
     let informers: Vec<_> = watched.iter().map(|watched| watched.informer.clone()).collect();
-    let view = ChangeView { log, informers, notes: notes.clone(), title, shows_kinds };
+    let view = ChangeView { log, informers, notes: notes.clone(), title, kind_width };
     tokio::select! {
         result = view.show() => result,
         failure = follow(&mut watched, &notes, timeout) => Err(failure),
@@ -72,7 +77,7 @@ struct ChangeView {
     informers: Vec<SharedInformer<Text>>,
     notes: Notes,
     title: String,
-    shows_kinds: bool,
+    kind_width: Option<u16>,
 }
 
 impl ChangeView {
@@ -125,7 +130,7 @@ impl ChangeView {
             state,
             is_live: state == "live",
             note: self.notes.last(),
-            shows_kinds: self.shows_kinds,
+            kind_width: self.kind_width,
         }
     }
 }

@@ -16,6 +16,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use crate::failure::{chain, plain};
+use crate::format::plural;
 use crate::watch::Text;
 use crate::watch::diff::{Difference, Rendering, path};
 use crate::watch::ignore::{IgnoredPath, without_ignored};
@@ -164,9 +165,17 @@ impl Changes {
         self.objects.get(id)
     }
 
-    /// Returns the number of objects, without deleted ones.
-    pub(super) fn present(&self) -> usize {
-        self.objects.len() - self.deleted.len()
+    /// Returns the numbers of objects that match the filter, such as `3 objects, 1 deleted`.
+    pub(super) fn matching(&self, filter: &[String]) -> String {
+        let (all, deleted) = if filter.is_empty() {
+            (self.objects.len(), self.deleted.len())
+        } else {
+            self.objects(Order::Name, filter).fold((0, 0), |(all, deleted), (_, object)| {
+                (all + 1, deleted + usize::from(object.change == ChangeKind::Deleted))
+            })
+        };
+        let present = plural(all - deleted, "object");
+        if deleted == 0 { present } else { format!("{present}, {deleted} deleted") }
     }
 
     /// Returns the changes of an object that are kept, newest first.

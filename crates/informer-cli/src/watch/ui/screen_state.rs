@@ -30,8 +30,8 @@ pub(super) struct ScreenState {
     pub(super) is_filtering: bool,
     /// The selected object. `None` selects the first one, which may be another one in each frame.
     selected: Option<Arc<ObjectId>>,
-    /// The number of objects that matched the filter in the last frame; `None` without a filter.
-    pub(super) matching: Option<usize>,
+    /// The numbers of objects that matched the filter in the last frame, as text.
+    pub(super) matching: String,
     /// The position of the first row of the table among the objects that match the filter.
     offset: usize,
     pub(super) detail: Detail,
@@ -66,7 +66,7 @@ impl ScreenState {
     ) -> Shown<'a> {
         let selected = self.position(changes, filter);
         self.offset = self.offset.clamp((selected + 1).saturating_sub(height.max(1)), selected);
-        self.matching = (!filter.is_empty()).then(|| changes.objects(self.order, filter).count());
+        self.matching = changes.matching(filter);
         let rows: Vec<_> = changes.objects(self.order, filter).skip(self.offset).take(height).collect();
         let selected = Some(selected - self.offset).filter(|at| *at < rows.len());
         Shown { rows, selected }

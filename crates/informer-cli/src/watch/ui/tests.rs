@@ -46,11 +46,11 @@ impl Screen {
         let terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");
         let log = ChangeLog::new(vec![ignore::parse("status.heartbeat").expect("a path")], false);
         let status = Status {
-            title: "pods, all namespaces".to_owned(),
+            title: "pods in all namespaces".to_owned(),
             state: "live",
             is_live: true,
             note: None,
-            shows_kinds: false,
+            kind_width: None,
         };
         Self { log, state: ScreenState::default(), terminal, status }
     }
@@ -129,7 +129,7 @@ async fn changed_object_moves_to_the_top_and_its_changes_are_shown() {
     advance(Duration::from_secs(5)).await;
     let text = screen.text();
     for part in [
-        "pods, all namespaces  3 objects, 1 change",
+        "pods in all namespaces  3 objects, 1 change",
         "~ default/b",
         "status.phase",
         "5 s ago",
@@ -164,7 +164,7 @@ async fn deleted_objects_stay_until_others_are_deleted() {
     let mut screen = Screen::with_pods(&["a", "b"]);
     screen.record(Event::Deleted { last: phase("a", 1, "Pending"), stale: true });
     let text = screen.text();
-    assert!(text.contains("1 object, 1 change") && text.contains("- default/a"), "{text}");
+    assert!(text.contains("1 object, 1 deleted, 1 change") && text.contains("- default/a"), "{text}");
     assert!(text.contains("@1 (last known)"), "{text}");
     screen.record(Event::Added { object: phase("a", 7, "Pending"), initial: false });
     assert!(screen.text().contains("2 objects, 2 changes") && screen.text().contains("+ default/a"));
@@ -200,14 +200,47 @@ async fn selected_object_stays_selected_while_others_change() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn filter_has_the_number_of_matching_objects() {
+async fn footer_of_a_filter_shows_the_number_of_matching_objects() {
     let mut screen = Screen::with_pods(&["web-1", "web-2", "api"]);
-    assert!(screen.keys("/").ends_with('/'), "no filter yet");
-    assert!(screen.keys("web").ends_with("/web   2 objects"), "{}", screen.text());
+    screen.keys("/");
+    assert!(screen.keys("web").ends_with("/web   2 objects  Enter keep  Esc clear"), "{}", screen.text());
     assert!(screen.keys("\n").ends_with("filter: web  (2 objects; Esc clears it)"), "{}", screen.text());
     screen.keys("/-1\n");
     assert!(screen.text().ends_with("filter: web-1  (1 object; Esc clears it)"), "{}", screen.text());
     assert!(screen.keys("\x1b").ends_with("q quit"));
+    screen.record(Event::Deleted { last: phase("web-1", 1, "Pending"), stale: false });
+    assert!(
+        screen.keys("/web\n").ends_with("filter: web  (1 object, 1 deleted; Esc clears it)"),
+        "{}",
+        screen.text()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn column_of_kinds_fits_their_names_and_the_title_of_the_detail_names_the_kind() {
+    let mut screen = Screen::with_pods(&["web"]);
+    screen.status.kind_width = Some(7);
+    screen.log.record(&secrets(), &Event::Added { object: phase("s", 1, "-"), initial: false });
+    let text = screen.text();
+    for part in [
+        "  KIND    OBJECT",
+        "+ secrets default/s",
+        "(added)",
+        "  pods    default/web",
+        "┌ secrets default/s (changes) ",
+    ] {
+        assert!(text.contains(part), "{part} is missing:\n{text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn border_of_the_yaml_shows_the_range_of_visible_lines() {
+    let mut screen = Screen::of_height(16, &["a"]);
+    let text = screen.keys("\n");
+    assert!(text.contains(" lines 1-6 of 9 ┘"), "{text}");
+    let below = screen.keys("JJ");
+    assert!(below.contains(" lines 3-8 of 9 ┘"), "{below}");
+    assert!(below.contains("Enter changes"), "{below}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -220,6 +253,9 @@ async fn text_that_is_too_long_for_its_column_ends_with_an_ellipsis() {
     let text = screen.text();
     let row = text.lines().nth(2).expect("a row");
     assert!(row.contains("status.aLongNameOfAField.no… "), "{text}");
+    screen.status.title = "x".repeat(100);
+    let text = screen.text();
+    assert!(text.lines().next().is_some_and(|title| title.ends_with("xxx… live")), "{text}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -248,19 +284,19 @@ async fn control_characters_of_a_server_are_escaped() {
 
 #[tokio::test(start_paused = true)]
 async fn mouse_selects_objects_and_scrolls() {
-    let mut screen = Screen::with_pods(&["a", "b", "c"]);
+    let mut screen = Screen::of_height(16, &["a", "b", "c"]);
     screen.text();
     screen.mouse(MouseEventKind::Down(MouseButton::Left), 5, 3);
     assert_eq!(screen.selected(), "default/b");
     screen.mouse(MouseEventKind::ScrollUp, 5, 3);
     assert_eq!(screen.selected(), "default/a");
-    screen.mouse(MouseEventKind::Down(MouseButton::Left), 5, 12);
+    screen.mouse(MouseEventKind::Down(MouseButton::Left), 5, 8);
     assert_eq!(screen.selected(), "default/a", "there is no object in this line");
     let top = screen.keys("\n");
     assert!(top.contains("│apiVersion: v1"), "{top}");
-    let below = screen.mouse(MouseEventKind::ScrollDown, 5, 20);
+    let below = screen.mouse(MouseEventKind::ScrollDown, 5, 12);
     assert!(!below.contains("apiVersion: v1") && below.contains("phase: Pending"), "{below}");
-    assert_eq!(screen.mouse(MouseEventKind::ScrollUp, 5, 20), top);
+    assert_eq!(screen.mouse(MouseEventKind::ScrollUp, 5, 12), top);
     assert_eq!(screen.keys("JK"), top);
 }
 
@@ -271,7 +307,11 @@ async fn lost_connection_help_and_quit() {
     screen.status.is_live = false;
     screen.status.note = Some("pods: watch: connection refused; trying again".to_owned());
     let text = screen.text();
-    assert!(text.contains("reconnecting") && text.contains("pods: watch: connection refused"), "{text}");
+    assert!(text.contains("reconnecting") && text.contains("q quit"), "{text}");
+    assert!(text.contains("The objects may be outdated. pods: watch: connection refused"), "{text}");
+    screen.status.note = Some("word ".repeat(100));
+    let text = screen.text();
+    assert!(text.lines().nth(22).is_some_and(|line| line.ends_with('…')), "{text}");
     assert!(screen.keys("?").contains("filter by kind, namespace and name"));
     screen.keys("x");
     assert!(!screen.state.quit);

@@ -7,19 +7,22 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Clear, Paragraph};
+use ratatui::widgets::{Block, Clear, Paragraph, Wrap};
 use tokio::time::Instant;
 
 use super::changes::{Change, ChangeKind, ChangeLog, Changes, ObjectId, Order, WatchedObject};
 use super::screen_state::{Detail, ScreenState};
 use crate::failure::plain;
 use crate::format::{NONE, count, plural, seconds};
-use crate::screen::{BOLD, MUTED, REVERSED, Theme, draw_cell};
+use crate::screen::{BOLD, MUTED, REVERSED, Theme, draw_cell, draw_line};
 
 /// Objects that changed within this time are shown in color.
 const RECENT: Duration = Duration::from_secs(3);
 
 const MINUTE: Duration = Duration::from_secs(60);
+
+/// The maximum height of the message about a connection that does not work.
+const MAX_PROBLEM_LINES: usize = 3;
 
 /// The width of the terminal from which the changed fields are shown.
 const MIN_FIELDS_WIDTH: u16 = 60;
@@ -34,6 +37,11 @@ const HELP: &[(&str, &str)] = &[
     ("Esc", "clear the filter; select the first object"),
     ("mouse", "select an object; scroll"),
     ("q, Ctrl-C", "quit"),
+    ("", ""),
+    ("+  ~  -", "added, updated, deleted"),
+    ("bold, in color", "changed within the last 3 seconds"),
+    ("CHANGES", "number since the start of this command"),
+    ("@11 -> @164", "resource versions before and after"),
 ];
 
 /// The texts of the screen that do not come from the objects.
@@ -45,7 +53,25 @@ pub(super) struct Status {
     pub(super) is_live: bool,
     /// The last message about the connection.
     pub(super) note: Option<String>,
-    pub(super) shows_kinds: bool,
+    /// The length of the longest name of a kind; `None` for a single kind, which the title names.
+    pub(super) kind_width: Option<u16>,
+}
+
+impl Status {
+    /// Returns the message about the connection if it does not work now, and its height on a screen of this
+    /// width. A message that is too long ends with an ellipsis.
+    fn problem(&self, width: u16) -> Option<(String, u16)> {
+        let note = self.note.as_deref().filter(|_| !self.is_live)?;
+        let text = format!("The objects may be outdated. {}", plain(note));
+        // Lines are wrapped at spaces, so that they are not quite full.
+        let in_line = (usize::from(width) * 9 / 10).max(1);
+        let lines = text.chars().count().div_ceil(in_line).min(MAX_PROBLEM_LINES);
+        let mut shown: String = text.chars().take(lines * in_line).collect();
+        if shown.len() < text.len() {
+            shown.push('…');
+        }
+        Some((shown, lines as u16))
+    }
 }
 
 /// Everything that a frame shows besides the objects and the state of the screen.
@@ -63,23 +89,32 @@ pub(super) fn draw(
     log: &ChangeLog,
     context: &FrameContext<'_>,
 ) {
+    let (table, detail) = match state.detail {
+        Detail::Changes => (3, 2),
+        Detail::Yaml => (2, 3),
+    };
+    let problem = context.status.problem(frame.area().width);
     let rows = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(1),
-        Constraint::Fill(3),
-        Constraint::Fill(2),
+        Constraint::Fill(table),
+        Constraint::Fill(detail),
+        Constraint::Length(problem.as_ref().map_or(0, |(_, height)| *height)),
         Constraint::Length(1),
     ]);
-    let [top, header, table, detail, bottom] = rows.areas(frame.area());
-    let table = TableArea { header, body: table, shows_kinds: context.status.shows_kinds };
+    let [top, header, table, detail, message, bottom] = rows.areas(frame.area());
+    let table = TableArea { header, body: table, kind_width: context.status.kind_width };
     let selected = {
         let changes = log.lock();
         draw_title(frame, &changes, context, top);
         draw_table(frame, state, &changes, &table, context);
         selected_object(state, &changes)
     };
-    draw_detail(frame, state, selected, context.theme, detail);
-    draw_footer(frame, state, context.status, bottom);
+    draw_detail(frame, state, selected, context, detail);
+    if let Some((text, _)) = problem {
+        frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: true }), message);
+    }
+    draw_footer(frame, state, bottom);
     if state.shows_help {
         draw_help(frame);
     }
@@ -87,23 +122,25 @@ pub(super) fn draw(
 
 fn draw_title(frame: &mut Frame<'_>, changes: &Changes, context: &FrameContext<'_>, area: Rect) {
     let FrameContext { status, theme, .. } = context;
-    let figures =
-        format!("  {}, {}", plural(changes.present(), "object"), plural(changes.total as usize, "change"));
+    let figures = format!("  {}, {}", changes.matching(&[]), plural(changes.total as usize, "change"));
     let line = Line::from(vec![
         Span::styled("informer watch", BOLD),
         Span::raw(format!("  {}", plain(&status.title))),
         Span::styled(figures, MUTED),
     ]);
-    frame.render_widget(line, area);
     let color = if status.is_live { Color::Green } else { Color::Yellow };
-    let state = Span::styled(format!(" {} ", status.state), theme.colored(color));
-    frame.render_widget(Line::from(state).right_aligned(), area);
+    let style = theme.colored(color).patch(if status.is_live { Style::new() } else { BOLD });
+    let state = Span::styled(format!(" {} ", status.state), style);
+    let columns = Layout::horizontal([Constraint::Fill(1), Constraint::Length(state.width() as u16)]);
+    let [left, right] = columns.areas(area);
+    draw_line(frame, line, left);
+    frame.render_widget(state, right);
 }
 
 struct TableArea {
     header: Rect,
     body: Rect,
-    shows_kinds: bool,
+    kind_width: Option<u16>,
 }
 
 fn sign(change: ChangeKind) -> &'static str {
@@ -171,7 +208,8 @@ fn draw_table(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TableColumn {
     Sign,
-    Kind,
+    /// The kind, in a column of this width.
+    Kind(u16),
     Object,
     Fields,
     Changes,
@@ -179,13 +217,13 @@ enum TableColumn {
 }
 
 fn columns(area: &TableArea) -> Vec<TableColumn> {
-    let mut columns = vec![TableColumn::Sign, TableColumn::Kind, TableColumn::Object, TableColumn::Fields];
+    let mut columns = vec![TableColumn::Sign];
+    columns.extend(area.kind_width.map(TableColumn::Kind));
+    columns.push(TableColumn::Object);
+    if area.body.width >= MIN_FIELDS_WIDTH {
+        columns.push(TableColumn::Fields);
+    }
     columns.extend([TableColumn::Changes, TableColumn::Last]);
-    columns.retain(|column| match column {
-        TableColumn::Kind => area.shows_kinds,
-        TableColumn::Fields => area.body.width >= MIN_FIELDS_WIDTH,
-        _ => true,
-    });
     columns
 }
 
@@ -193,7 +231,7 @@ impl TableColumn {
     fn width(self) -> Constraint {
         match self {
             Self::Sign => Constraint::Length(1),
-            Self::Kind => Constraint::Length(20),
+            Self::Kind(width) => Constraint::Length(width),
             Self::Object | Self::Fields => Constraint::Fill(1),
             Self::Changes => Constraint::Length(7),
             Self::Last => Constraint::Length(12),
@@ -203,7 +241,7 @@ impl TableColumn {
     fn title(self) -> &'static str {
         match self {
             Self::Sign => "",
-            Self::Kind => "KIND",
+            Self::Kind(_) => "KIND",
             Self::Object => "OBJECT",
             Self::Fields => "CHANGED FIELDS",
             Self::Changes => "CHANGES",
@@ -214,9 +252,13 @@ impl TableColumn {
     fn text(self, id: &ObjectId, object: &WatchedObject, ago: Duration) -> String {
         match self {
             Self::Sign => sign(object.change).to_owned(),
-            Self::Kind => id.kind.clone(),
+            Self::Kind(_) => id.kind.clone(),
             Self::Object => id.key.clone(),
-            Self::Fields => object.fields.clone(),
+            Self::Fields => match object.change {
+                ChangeKind::Added => "(added)".to_owned(),
+                ChangeKind::Deleted => "(deleted)".to_owned(),
+                ChangeKind::Listed | ChangeKind::Updated => object.fields.clone(),
+            },
             Self::Changes => count(object.changes),
             Self::Last if object.change == ChangeKind::Listed => NONE.to_owned(),
             Self::Last if ago < MINUTE => format!("{} s ago", ago.as_secs()),
@@ -254,7 +296,7 @@ fn draw_detail(
     frame: &mut Frame<'_>,
     state: &mut ScreenState,
     selected: Option<SelectedObject>,
-    theme: &Theme,
+    context: &FrameContext<'_>,
     area: Rect,
 ) {
     state.detail_area = area;
@@ -262,15 +304,21 @@ fn draw_detail(
         return frame.render_widget(Block::bordered().border_style(MUTED), area);
     };
     let (lines, what) = match content {
-        DetailContent::Changes(changes) => (change_lines(&changes, theme), "changes"),
+        DetailContent::Changes(changes) => (change_lines(&changes, context.theme), "changes"),
         DetailContent::Yaml(object) => {
             (object.yaml().lines().map(|line| Line::from(line.to_owned())).collect(), "YAML")
         }
     };
-    let title = Span::styled(format!(" {} ({what}; Enter switches) ", id.key), BOLD);
-    let block = Block::bordered().title(title).border_style(MUTED);
+    let kind = if context.status.kind_width.is_some() { format!("{} ", id.kind) } else { String::new() };
+    let title = Span::styled(format!(" {kind}{} ({what}) ", id.key), BOLD);
+    let mut block = Block::bordered().title(title).border_style(MUTED);
     let height = usize::from(block.inner(area).height);
     state.scroll = state.scroll.min(lines.len().saturating_sub(height));
+    if lines.len() > height {
+        let last = (state.scroll + height).min(lines.len());
+        let position = format!(" lines {}-{last} of {} ", state.scroll + 1, lines.len());
+        block = block.title_bottom(Line::from(position).right_aligned());
+    }
     let lines: Vec<Line<'_>> = lines.into_iter().skip(state.scroll).take(height).collect();
     frame.render_widget(Paragraph::new(lines).block(block), area);
 }
@@ -299,19 +347,21 @@ fn change_lines(changes: &[Change], theme: &Theme) -> Vec<Line<'static>> {
     lines
 }
 
-fn draw_footer(frame: &mut Frame<'_>, state: &ScreenState, status: &Status, area: Rect) {
+fn draw_footer(frame: &mut Frame<'_>, state: &ScreenState, area: Rect) {
     let filter = plain(&state.filter);
-    let matching = state.matching.map_or_else(String::new, |matching| plural(matching, "object"));
     let line = if state.is_filtering {
         let cursor = Span::styled(" ", REVERSED);
-        let matching = Span::styled(format!("  {matching}"), MUTED);
-        Line::from(vec![Span::styled("/", BOLD), Span::raw(filter), cursor, matching])
-    } else if let Some(note) = status.note.as_ref().filter(|_| !status.is_live) {
-        Line::from(plain(note))
+        let keys = Span::styled(format!("  {}  Enter keep  Esc clear", state.matching), MUTED);
+        Line::from(vec![Span::styled("/", BOLD), Span::raw(filter), cursor, keys])
     } else if filter.is_empty() {
-        Line::from(Span::styled("/ filter  s sort  Enter YAML  J K scroll  ? help  q quit", MUTED))
+        let other = match state.detail {
+            Detail::Changes => "YAML",
+            Detail::Yaml => "changes",
+        };
+        let keys = format!("/ filter  s sort  Enter {other}  J K scroll  ? help  q quit");
+        Line::from(Span::styled(keys, MUTED))
     } else {
-        Line::from(format!("filter: {filter}  ({matching}; Esc clears it)"))
+        Line::from(format!("filter: {filter}  ({}; Esc clears it)", state.matching))
     };
     frame.render_widget(line, area);
 }
