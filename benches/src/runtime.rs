@@ -5,12 +5,15 @@
 //! enabled. The controller cases need no server: requests and triggers come from the same process, so only
 //! the path from a source to the reconciler is measured. `runtime-bench caches` measures the representations
 //! of a cache on the server of `informer-bench serve`, and `runtime-bench secrets` a cache with the bodies of
-//! few objects. `cargo xtask bench runtime` runs all of these programs in turn.
+//! few objects. The other cases use an embedded API server in the same process. `cargo xtask bench runtime`
+//! runs all of these programs in turn.
 
 #[path = "runtime/caches.rs"]
 mod caches;
 #[path = "runtime/controllers.rs"]
 mod controllers;
+#[path = "runtime/hung.rs"]
+mod hung;
 #[path = "runtime/secrets.rs"]
 mod secrets;
 #[path = "runtime/start.rs"]
@@ -66,6 +69,7 @@ async fn measure(command: Option<Command>) -> Result<Figures, Failure> {
         None => {
             let mut figures = tokio::spawn(controllers::measure()).await??;
             figures.extend(tokio::spawn(start::measure()).await??);
+            figures.extend(tokio::spawn(hung::measure()).await??);
             Ok(figures)
         }
     }
