@@ -40,3 +40,24 @@ impl<O: Object> ListWatch<O> for StaticSource<O> {
         format!("{} fixed objects", self.objects.len())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::SharedInformer;
+    use crate::testing::object;
+
+    #[tokio::test(start_paused = true)]
+    async fn list_has_all_objects_and_the_given_version() {
+        let source = StaticSource::new([object("a", "1"), object("b", "2")], "7");
+        assert_eq!(source.describe(), "2 fixed objects");
+        let informer = SharedInformer::new(source);
+        let run = informer.start();
+        informer.wait_for_sync(Duration::from_secs(5)).await.unwrap();
+        let state = informer.state();
+        assert_eq!((state.objects, state.reflector.last_version), (2, "7".into()));
+        run.stop().await;
+    }
+}
