@@ -74,7 +74,12 @@ fn start_in<S: AsRef<OsStr>>(
 ) -> Running {
     let home = TempDir::new().unwrap();
     let mut command = Command::new(program);
-    command.args(args).env("HOME", home.path()).env_remove("KUBECONFIG").env_remove("RUST_LOG");
+    command
+        .args(args)
+        .env("HOME", home.path())
+        .env_remove("KUBECONFIG")
+        .env_remove("RUST_LOG")
+        .env_remove("RUST_BACKTRACE");
     command.env_remove("KUBERNETES_SERVICE_HOST").env_remove("KUBERNETES_SERVICE_PORT");
     configure(&mut command);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
