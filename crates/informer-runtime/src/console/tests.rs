@@ -1,6 +1,7 @@
 mod actions;
 mod audit;
 mod objects;
+mod watches;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
