@@ -70,7 +70,7 @@ const SUBJECTS: [Subject; 12] = [
     judged("client", &["informer-client", "informer"], &["packed"]),
     judged("workqueue", &["informer-workqueue", "informer-simulator"], &["prometheus"]),
     judged("control", &["informer-control", "informer-simulator", "informer-runtime"], &[]),
-    judged("runtime", &["informer-runtime", "informer"], &["packed", "prometheus", "webhook"]),
+    judged("runtime", &["informer-runtime", "informer"], &["console", "packed", "prometheus", "webhook"]),
     Subject { name: "schema", judges: &["informer-schema"], features: &[], judged: false },
     Subject { name: "apiserver", judges: &["informer-apiserver"], features: &["cel"], judged: false },
     Subject {
