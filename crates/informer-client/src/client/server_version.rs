@@ -90,8 +90,8 @@ async fn fresh<T: ?Sized>(
     if let Some(last) = cached.as_ref().filter(|last| last.at.elapsed() < FRESH_FOR) {
         return last.response.clone();
     }
-    let last = cached.take().and_then(|last| last.response);
-    let response = timeout(RESPONSE_TIMEOUT, request).await.ok().flatten().or(last);
+    let response = timeout(RESPONSE_TIMEOUT, request).await.ok().flatten();
+    let response = response.or_else(|| cached.as_ref()?.response.clone());
     *cached = Some(CachedResponse { at: Instant::now(), response: response.clone() });
     response
 }
