@@ -32,7 +32,7 @@ pub(crate) struct DemoReport {
     pub(crate) differences: Vec<String>,
 }
 
-/// The numbers of objects on the server that were compared at the end.
+/// The numbers of objects and results that were compared with the server at the end.
 #[derive(Debug)]
 pub(crate) struct Compared {
     pub(crate) pods: usize,
