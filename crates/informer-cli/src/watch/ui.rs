@@ -56,7 +56,7 @@ pub(super) async fn run(
     } else {
         names.join(", ")
     };
-    let lengths = found.iter().map(|target| target.kind.resource().len().max(4));
+    let lengths = found.iter().map(|target| target.kind.resource().len().max("KIND".len()));
     let kind_width = lengths.max().filter(|_| has_kinds).map(|length| length.min(MAX_KIND_WIDTH) as u16);
     let mut watched = Vec::with_capacity(found.len());
     for target in found {
