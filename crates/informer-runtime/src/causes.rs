@@ -13,6 +13,8 @@
 
 #[cfg(feature = "console")]
 mod console;
+#[cfg(feature = "console")]
+mod failing;
 mod fields;
 #[cfg(feature = "console")]
 mod reads;
@@ -196,6 +198,8 @@ pub(crate) struct CauseLog<R> {
     switch: CauseSwitch,
     by_request: Mutex<HashMap<R, PendingCauses, foldhash::fast::RandomState>>,
     recent: RecentReconciles<R>,
+    #[cfg(feature = "console")]
+    failing: failing::FailingKeys<R>,
     /// The requests whose causes were recorded for the console in this second.
     #[cfg(feature = "console")]
     new_requests: reads::SecondBudget,
@@ -274,6 +278,8 @@ impl<R: ReconcileRequest> CauseLog<R> {
             switch,
             by_request: Mutex::default(),
             recent: RecentReconciles::default(),
+            #[cfg(feature = "console")]
+            failing: failing::FailingKeys::default(),
             #[cfg(feature = "console")]
             new_requests: reads::SecondBudget::default(),
             #[cfg(feature = "console")]

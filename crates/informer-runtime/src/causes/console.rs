@@ -1,12 +1,12 @@
 //! The causes and reconciles that the console shows.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use super::recent::ReconcileRecord;
-use super::{CauseLog, MAX_RUNNING, texts};
+use super::{CauseLog, MAX_RUNNING, now, texts};
 use crate::ReconcileRequest;
 
 /// The reason why the console cannot enqueue a request.
@@ -32,6 +32,21 @@ impl<R: ReconcileRequest> CauseLog<R> {
     pub(crate) fn ended(&self, after: u64, max: usize, run: u64, now: Instant) -> (Vec<Value>, u64) {
         let (records, total) = self.recent.ended(after, max);
         (records.iter().map(|record| record.page(run, now)).collect(), total)
+    }
+
+    /// Notes the result of a reconcile, so that the failing keys are known.
+    pub(crate) fn note_result(&self, request: &R, has_failed: bool) {
+        if has_failed && self.is_available() {
+            self.failing.add(request, now());
+        } else {
+            self.failing.remove(request);
+        }
+    }
+
+    /// Returns the number of keys whose last reconcile failed, and the time for which the first of them has
+    /// been failing.
+    pub(crate) fn failing(&self, now: Instant) -> (usize, Option<Duration>) {
+        self.failing.state(now)
     }
 
     pub(crate) fn kept(&self, after: u64) -> usize {

@@ -52,6 +52,10 @@ pub struct ActionsSnapshot {
 pub struct ProcessSnapshot {
     /// The version of this library.
     pub library: String,
+    /// The name of the program, see [`program_name`](informer_client::program_name).
+    pub program: String,
+    /// The host name, which is the name of the Pod in a cluster; `None` on systems without `/proc`.
+    pub host: Option<String>,
     /// The process id.
     pub pid: u32,
     /// The time since the console was added to the manager.
@@ -252,6 +256,11 @@ pub struct ControllerSnapshot {
     pub active: u64,
     /// The numbers of reconciles by result.
     pub results: ReconcileResults,
+    /// The number of keys whose last reconcile failed, at most 10,000, with those that wait for their next
+    /// attempt and those whose error is not retried; `None` if the program does not count them.
+    pub failing: Option<u64>,
+    /// The time for which the first of these keys has been failing; `None` without such a key.
+    pub failing_seconds: Option<f64>,
     /// The number of errors that are not retried.
     pub terminal_errors: u64,
     /// The number of reconciles that panicked.

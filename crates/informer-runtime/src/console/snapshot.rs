@@ -169,6 +169,8 @@ impl DataSource {
         let runtime = tokio::runtime::Handle::current().metrics();
         json!({
             "library": env!("CARGO_PKG_VERSION"),
+            "program": informer_client::program_name(),
+            "host": host_name(),
             "pid": std::process::id(),
             "uptimeSeconds": now.saturating_duration_since(self.created).as_secs_f64(),
             "tasks": runtime.num_alive_tasks(),
@@ -220,6 +222,12 @@ fn fair_shares(wanted: &[usize], limit: usize) -> Vec<usize> {
         rest -= shares[at];
     }
     shares
+}
+
+/// Returns the host name; `None` if Linux does not provide it.
+fn host_name() -> Option<String> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
 /// Returns the resident memory of the process; `None` if `/proc/self/status`, which Linux has, cannot be

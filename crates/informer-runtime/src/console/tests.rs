@@ -1,5 +1,6 @@
 mod actions;
 mod audit;
+mod failing;
 mod objects;
 mod watches;
 
@@ -174,6 +175,7 @@ async fn snapshot_and_history_show_the_reconciles_of_a_key_and_no_secret() {
     assert_eq!(queue["oldestSeconds"], json!(0.0));
     assert_eq!((&queue["name"], &queue["retries"], &queue["done"]), (&json!("rotate"), &json!(1), &json!(2)));
     assert_eq!(snapshot["manager"], "Running");
+    assert_eq!(snapshot["process"]["program"], json!(informer_client::program_name()));
 
     let history = running.json("/debug/informer/v1/history?key=default%2Fs").await;
     assert_eq!(history["controllers"][0]["reconciles"].as_array().map(Vec::len), Some(2), "{history}");

@@ -390,6 +390,9 @@ impl<R: ReconcileRequest> ControllerPage for Engine<R> {
         // The methods of a source are called under no lock.
         page["watches"] = self.sources().iter().map(|source| super::state_page::source(&**source)).collect();
         page["writes"] = self.console.writes.page();
+        let failing = self.causes().map(|causes| causes.failing(now));
+        page["failing"] = failing.map(|(keys, _)| keys).into();
+        page["failingSeconds"] = failing.and_then(|(_, time)| time).map(|time| time.as_secs_f64()).into();
         page
     }
 

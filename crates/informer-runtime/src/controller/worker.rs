@@ -105,6 +105,9 @@ async fn process<R: ReconcileRequest>(
         Ok(owned) => Ok(owned.map(Arc::new)),
         Err(EnterError::KeyPanicked(message)) => Err(message),
         Err(EnterError::Refused(gained)) => {
+            // Another replica reconciles the key now.
+            #[cfg(feature = "console")]
+            log.inspect(|log| log.note_result(item.key(), false));
             item.forget();
             item.done();
             if let Some(request) = gained {
@@ -141,8 +144,8 @@ async fn process<R: ReconcileRequest>(
     let request = engine.slots[slot].take();
     let took = begin.elapsed();
     drop(active);
-    let unrecorded = log.zip(request.as_ref()).filter(|_| record.is_none());
-    let recorder = EndRecorder { record: record.as_ref(), unrecorded: Cell::new(unrecorded), id, took };
+    let log = Cell::new(log.zip(request.as_ref()));
+    let recorder = EndRecorder { record: record.as_ref(), log, id, took };
     span.in_scope(|| {
         let finished = catch_unwind(AssertUnwindSafe(|| finish(engine, item, ended, &recorder)));
         finished.unwrap_or_else(|panic| {
@@ -157,9 +160,9 @@ async fn process<R: ReconcileRequest>(
 struct EndRecorder<'a, R: ReconcileRequest> {
     /// The record that was added when the reconcile began.
     record: Option<&'a ActiveReconcile<'a, R>>,
-    /// The log and the request of a reconcile without such a record. It is recorded if it fails, because
-    /// failures are the reason why people open the console.
-    unrecorded: Cell<Option<(&'a CauseLog<R>, &'a R)>>,
+    /// The log and the request, until the end is recorded. A reconcile without a record is recorded if it
+    /// fails, because failures are the reason why people open the console.
+    log: Cell<Option<(&'a CauseLog<R>, &'a R)>>,
     id: ReconcileId,
     took: Duration,
 }
@@ -168,9 +171,12 @@ impl<R: ReconcileRequest> EndRecorder<'_, R> {
     fn end(&self, result: ReconcileResult, error: impl FnOnce() -> String) {
         let has_failed = result == ReconcileResult::Error;
         let end = || ReconcileEnd::new(result.as_str(), self.took, has_failed.then(error));
+        let log = self.log.take();
+        #[cfg(feature = "console")]
+        log.inspect(|(log, request)| log.note_result(request, has_failed));
         if let Some(record) = self.record {
             record.end(end());
-        } else if let Some((log, request)) = self.unrecorded.take() {
+        } else if let Some((log, request)) = log {
             if has_failed {
                 log.add_failed(self.id.number, request.clone(), end());
             } else {
