@@ -1,7 +1,7 @@
 // A time series of the last 15 minutes, drawn by uPlot.
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
-import { bytes } from "./format";
+import { bytes, count } from "./format";
 import type { Series, SeriesName } from "./store";
 
 interface Line {
@@ -20,6 +20,8 @@ interface Props {
 
 /** The distances of the marks on an axis of bytes. */
 const BINARY = Array.from({ length: 50 }, (_, power) => 2 ** power);
+/** The distances of the ticks on an axis with whole numbers. */
+const WHOLE = Array.from({ length: 36 }, (_, at) => [1, 2, 5][at % 3]! * 10 ** Math.floor(at / 3));
 const HEIGHT = 150;
 const MAX_SPAN = 900;
 const MIN_SPAN = 2;
@@ -43,7 +45,8 @@ export function Chart({ series, title, lines, format, theme }: Props) {
       height: HEIGHT,
       legend: { show: false },
       cursor: { drag: { x: false, y: false } },
-      padding: [8, 8, 0, 0],
+      // Half of the label of the last tick can be to the right of the plot.
+      padding: [8, 26, 0, 0],
       scales: {
         // The range fits the data, up to 15 minutes.
         x: {
@@ -56,7 +59,7 @@ export function Chart({ series, title, lines, format, theme }: Props) {
       },
       axes: [
         { ...axis, size: 24, space: 70, incrs: TIMES, values: (_, times, __, ___, step) => times.map((time) => new Date(time * 1000).toTimeString().slice(0, step < 60 ? 8 : 5)) },
-        { ...axis, size: 62, space: 36, ...(format === bytes ? { incrs: BINARY } : {}), values: (_, values) => values.map((value) => format(value)) },
+        { ...axis, size: 62, space: 36, ...(format === bytes ? { incrs: BINARY } : format === count ? { incrs: WHOLE } : {}), values: (_, values) => values.map((value) => format(value)) },
       ],
       series: [{}, ...lines.map((line) => ({ stroke: color(line.color), width: 1.5, points: { show: false }, spanGaps: false }))],
     }, data(), element);

@@ -92,6 +92,9 @@ export interface Controller extends Part {
   workers: number;
   active: number;
   results: { success: number; error: number; requeue: number; requeue_after: number };
+  /** The number of keys whose last reconcile failed, and the time for which the first of them has been failing. */
+  failing?: number | null;
+  failingSeconds?: number | null;
   terminalErrors: number;
   panics: number;
   timeouts: number;
@@ -149,6 +152,9 @@ export interface Snapshot {
   manager: string;
   process: {
     library: string;
+    /** The names of the program and of its host. Older programs do not send them. */
+    program?: string;
+    host?: string | null;
     pid: number;
     uptimeSeconds: number;
     tasks: number;

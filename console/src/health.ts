@@ -1,5 +1,5 @@
 // Derives problems from the data, most severe first.
-import { informerName, type Snapshot } from "./data";
+import { type Controller, informerName, type Snapshot } from "./data";
 import { count, counted, seconds } from "./format";
 import type { Level } from "./parts";
 import { isCurrent } from "./replicas";
@@ -26,6 +26,8 @@ const DEEP_HANDLER = 1_000;
 
 /** An informer with more changes in its delta queue than this is shown as a problem. */
 const DEEP_DELTA_QUEUE = 1_000;
+/** Failed reconciles are an error, and not a warning, if a key has been failing for this number of seconds. */
+const LONG_FAILURE = 10;
 /** A queue whose ready keys grow for this number of seconds is shown as a problem. */
 const LONG_GROWTH = 30;
 
@@ -105,18 +107,36 @@ function ofInformers(snapshot: Snapshot): Found[] {
   return found;
 }
 
+/** Failed reconciles are an error if it is not known how long a key has been failing, or if it is long. */
+export const failureLevel = ({ failing = null, failingSeconds = null }: Controller): Problem["level"] =>
+  failing === null || (failingSeconds ?? 0) >= LONG_FAILURE ? "bad" : "warn";
+
+/**
+ * The failed reconciles of a controller, and its failing keys. They are a warning as long as no key has been failing
+ * for ten seconds.
+ */
+function ofFailures(of: Controller, store: Store): { level: Problem["level"]; text: string } | null {
+  const { name, failing = null, failingSeconds = null } = of;
+  const failures = store.failures(name);
+  const { failed, finished } = failures;
+  if (failed === 0 && !failing) return null;
+  const number = finished === null ? counted(failed, "reconcile") : `${count(failed)} of ${counted(finished, "reconcile")}`;
+  const parts = [`${number} failed in the last minute${share(failures)}`];
+  if (failing === 0) parts.push("no key is failing now");
+  if (failing) parts.push(`${counted(failing, "key is", "keys are")} failing now, ${failing > 1 ? "one of them " : ""}for ${seconds(failingSeconds)}`);
+  // A key that waits long for its next attempt has not failed in the last minute.
+  const error = failures.error || (store.log.failing.findLast((one) => one.store === store && one.controller === name)?.last.error ?? "");
+  if (error !== "") parts.push(`last error: ${error}`);
+  return { level: failureLevel(of), text: parts.join("; ") };
+}
+
 function ofControllers(snapshot: Snapshot, store: Store): Found[] {
   const found: Found[] = [];
   for (const one of snapshot.controllers) {
     const add = (level: Problem["level"], text: string, link = "#/controllers") =>
       found.push({ level, subject: `Controller ${one.name}`, text, link, stage: "workers" });
-    const failures = store.failures(one.name);
-    if (failures.failed > 0) {
-      const { failed, finished, error } = failures;
-      const link = `#/reconciles?${new URLSearchParams({ failed: "true", filter: one.name })}`;
-      const number = finished === null ? counted(failed, "reconcile") : `${count(failed)} of ${counted(finished, "reconcile")}`;
-      add("bad", `${number} failed in the last minute${share(failures)}${error === "" ? "" : `; last error: ${error}`}`, link);
-    }
+    const failures = ofFailures(one, store);
+    if (failures) add(failures.level, failures.text, `#/reconciles?${new URLSearchParams({ failed: "true", filter: one.name })}`);
     if (one.panics > 0) add("warn", `${counted(one.panics, "reconcile")} panicked`);
     const longest = Math.max(0, ...one.running.map((running) => running.beganSecondsAgo));
     if (longest > LONG_RECONCILE) add("warn", `a reconcile has been running for ${seconds(longest)}`);

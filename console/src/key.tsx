@@ -15,6 +15,8 @@ import { type Followed, SEEN } from "./versions";
 const PERIOD = 2_000;
 /** The number of reconciles that are shown. */
 const MAX_ENTRIES = 200;
+/** The number of reconciles and versions that are shown before the user asks for more. */
+const FIRST_ENTRIES = 20;
 /** A failure among this number of the last reconciles colors the summary. */
 const RECENT = 5;
 /** The number of reconciles on the time line, and of those that are taken from the log of the page. */
@@ -201,6 +203,8 @@ function Summary({ stories, entries, name }: { stories: Story[]; entries: Entry[
 }
 
 function HistoryView({ name, stories, entries, objects }: { name: string; stories: Story[]; entries: Entry[]; objects: Followed[] }) {
+  const [allShown, showAll] = useState(false);
+  useEffect(() => showAll(false), [name]);
   const versions = seenVersions(objects);
   const at = Math.max(...stories.map((one) => one.read?.at ?? 0), ...versions.map(({ version }) => version.at), ...entries.slice(0, 1).map((one) => one.end));
   const controllers = stories.flatMap(({ store, read }) => (read?.of.controllers ?? []).map((one) => ({ ...one, store })));
@@ -225,7 +229,10 @@ function HistoryView({ name, stories, entries, objects }: { name: string; storie
         </section>
       ))}
       {entries.length > 0 && <Track entries={entries.slice(0, MAX_KNOWN)} objects={objects} at={at} />}
-      <ol class="history">{items.map(({ item }) => item)}</ol>
+      <ol class="history">{items.slice(0, allShown ? undefined : FIRST_ENTRIES).map(({ item }) => item)}</ol>
+      {!allShown && items.length > FIRST_ENTRIES && (
+        <button type="button" onClick={() => showAll(true)}>Show {counted(items.length - FIRST_ENTRIES, "older entry", "older entries")}</button>
+      )}
       {entries.length > MAX_ENTRIES && <p class="muted">{counted(entries.length - MAX_ENTRIES, "older reconcile is", "older reconciles are")} not in this list.</p>}
     </>
   );
@@ -290,17 +297,17 @@ function Track({ entries, objects, at }: { entries: Entry[]; objects: Followed[]
       {lanes.map((lane) => (
         <div key={lane}>
           <span class="muted">{lane}</span>
-          <svg role="img" aria-label={`${entries.filter((one) => laneOf(one) === lane).length} reconciles of ${lane}`}>
+          <svg role="img" class="reconciles" aria-label={`${entries.filter((one) => laneOf(one) === lane).length} reconciles of ${lane}`}>
             <rect x="0" y="11" width="100%" height="2" class="base" />
             {entries.filter((one) => laneOf(one) === lane).toSorted(failedLast).map((one) => (
               <g key={one.id}>
                 <Wait of={one} x={x} />
-                <rect class={levelOf(one)} x={`${left(one)}%`} y={one.result === "error" ? 11 : 3} height={one.result === "error" ? 10 : 18}
+                <rect class={levelOf(one)} x={`${left(one)}%`} y={one.result === "error" ? 27 : 3} height={one.result === "error" ? 2 : 18}
                   width={`${width(one)}%`}>
                   <title>{`${outcome(one.result)}, ${clock(one.began)}`}</title>
                 </rect>
                 {one.result === "error" && (
-                  <svg class="mark" x={`${left(one) + width(one) / 2}%`} y="5" overflow="visible">
+                  <svg class="mark" x={`${left(one) + width(one) / 2}%`} y="28" overflow="visible">
                     <path class="cross" d="M-4,-4 L4,4 M4,-4 L-4,4" />
                   </svg>
                 )}

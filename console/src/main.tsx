@@ -4,7 +4,7 @@ import { render } from "preact";
 import { useState } from "preact/hooks";
 import type { ViewProps } from "./columns";
 import { seconds, visible } from "./format";
-import type { Lease } from "./data";
+import type { Snapshot } from "./data";
 import { Key } from "./key";
 import { Objects } from "./objects";
 import { Overview } from "./overview";
@@ -102,11 +102,12 @@ function connection(): [string, string] {
   return [level, `${live} of ${replicas.stores.length} live`];
 }
 
-/** The identity of a program in its leases, which is the name of its Pod, and whether it leads; empty without a lease. */
-function identityOf(leases: Lease[]): string {
+/** The names of a program and of its lease holder, which is usually the Pod; without a lease, of its host. */
+function identityOf({ leases, process: { program = "", host } }: Snapshot): string {
   const election = leases.find((one) => one.kind === "leader-election");
-  const { identity = "" } = election ?? leases[0] ?? {};
-  return visible(election && identity !== "" ? `${identity}, ${election.active ? "leader" : "standby"}` : identity);
+  const { identity = host ?? "" } = election ?? leases[0] ?? {};
+  const name = identity.startsWith(program) ? identity : [program, identity].filter(Boolean).join(" on ");
+  return visible(election ? `${name}, ${election.active ? "leader" : "standby"}` : name);
 }
 
 function App() {
@@ -118,7 +119,7 @@ function App() {
   const known = replicas.snapshots.length > 0;
   return (
     <Page product="console" views={VIEWS} connection={state} uptime={only?.snapshot?.process.uptimeSeconds}
-      identity={identityOf(only?.snapshot?.leases ?? [])} stale={state[0] === "lost"}
+      identity={only?.snapshot ? identityOf(only.snapshot) : ""} stale={state[0] === "lost"}
       heading={(name, parameter) => (name === "objects" ? visible(parameter("key")) : "")}>
       {({ View, name, theme, parameter }) => (
         <>

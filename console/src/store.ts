@@ -193,8 +193,7 @@ export class Store {
       && snapshot.process.uptimeSeconds > this.snapshot.process.uptimeSeconds;
     if (this.snapshot && !same) {
       this.#seen.clear();
-      this.#results = [];
-      this.growth.clear();
+      this.#forgetLastMinute();
     }
     this.previous = same ? this.snapshot : null;
     [this.snapshot, this.at] = [snapshot, now];
@@ -246,13 +245,17 @@ export class Store {
     return of;
   }
 
+  #forgetLastMinute(): void {
+    this.#results = [];
+    this.growth.clear();
+  }
+
   #measure(time: number): void {
     const { process, controllers, queues } = this.snapshot as Snapshot;
     // After a gap in the data, neither the last minute nor a growth without a pause is known.
     const newest = this.#results.at(-1);
     if (newest && process.uptimeSeconds - newest.uptime > MAX_GAP) {
-      this.#results = [];
-      this.growth.clear();
+      this.#forgetLastMinute();
     }
     const results = controllers.map((one): [string, Results] => [one.name, { finished: finished(one), failed: one.results.error }]);
     this.#results.push({ uptime: process.uptimeSeconds, of: new Map(results) });

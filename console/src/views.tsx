@@ -5,7 +5,7 @@ import {
   type Snapshot, sum, type Watch, type Write,
 } from "./data";
 import { ago, bytes, clock, count, counted, NONE, rate, seconds, visible } from "./format";
-import { failuresText, type Problem, problems, recentText, severity, type StageName, sumOfFailures } from "./health";
+import { failureLevel, failuresText, type Problem, problems, recentText, severity, type StageName, sumOfFailures } from "./health";
 import { ended, type FailingKey } from "./log";
 import { objectLink } from "./object";
 import { setParameter } from "./page";
@@ -259,11 +259,11 @@ const queueColumns: Column<Queue>[] = [
   { title: "Queue", value: (one) => one.name, width: "minmax(0, 2fr)" },
   { title: "Ready", value: (one) => one.ready, show: (one) => count(one.ready), width: "5rem", numeric: true },
   { title: "Oldest ready key", value: (one) => oldest(one) ?? -1, show: (one) => seconds(oldest(one)), width: "7.5rem", numeric: true },
-  { title: "Delayed", value: (one) => one.waiting, show: (one) => count(one.waiting), width: "5.5rem", numeric: true },
+  { title: "Delayed", value: (one) => one.waiting, show: (one) => count(one.waiting), width: "5rem", numeric: true },
   { title: "Running", value: (one) => one.processing, width: "4.5rem", numeric: true, narrow: false },
   { title: "Longest running", value: (one) => longest(one) ?? -1, show: (one) => seconds(longest(one)), width: "7rem", numeric: true, narrow: false },
-  { title: "Added", value: (one) => one.added, show: (one) => count(one.added), width: "6rem", numeric: true, narrow: false },
-  { title: "Retries", value: (one) => one.retries, show: (one) => count(one.retries), width: "6rem", numeric: true, narrow: false },
+  { title: "Added", value: (one) => one.added, show: (one) => count(one.added), width: "5rem", numeric: true, narrow: false },
+  { title: "Retries", value: (one) => one.retries, show: (one) => count(one.retries), width: "5rem", numeric: true, narrow: false },
   { title: "Mean wait", value: (one) => (one.started ? one.queuedSecondsTotal / one.started : -1), width: "5rem", numeric: true, narrow: false,
     show: (one) => seconds(one.started ? one.queuedSecondsTotal / one.started : null) },
   { title: "Mean duration", value: (one) => (one.done ? one.workedSecondsTotal / one.done : -1), width: "7rem", numeric: true, narrow: false,
@@ -307,24 +307,27 @@ function Failed({ of, mixed }: { of: Controller; mixed: boolean }) {
 }
 
 const controllerColumns = (mixed: boolean): Column<Controller>[] => [
-  { title: "Controller", value: (one) => one.name, width: "minmax(0, 2fr)" },
+  { title: "Controller", value: (one) => one.name, width: "minmax(0, 1.5fr)" },
   { title: "Kind", value: (one) => one.kind || NONE, width: "minmax(0, 2.5fr)", narrow: false },
   { title: "Phase", value: (one) => one.phase, width: "minmax(6rem, 1fr)", show: (one) => <Badge level="none">{one.phase}</Badge>, narrow: false },
   { title: "Running", value: (one) => one.active, show: (one) => `${one.active} of ${one.workers}`, width: "4.5rem", numeric: true },
-  { title: "Succeeded", value: (one) => finished(one) - one.results.error, show: (one) => count(finished(one) - one.results.error), width: "5.5rem", numeric: true },
+  { title: "Succeeded", value: (one) => finished(one) - one.results.error, show: (one) => count(finished(one) - one.results.error), width: "5rem", numeric: true },
   { title: "Failed", value: (one) => one.results.error, show: (one) => (one.results.error > 0 ? <Failed of={one} mixed={mixed} /> : "0"), width: "4rem", numeric: true },
-  { title: "Failed, last minute", value: (one) => one.store.failures(one.name).failed, show: (one) => recentText(one.store.failures(one.name)), width: "8.5rem", numeric: true, narrow: false },
-  { title: "Requeued", value: (one) => one.results.requeue + one.results.requeue_after, width: "5.5rem", numeric: true, narrow: false,
+  { title: "Failed, last minute", value: (one) => one.store.failures(one.name).failed, show: (one) => recentText(one.store.failures(one.name)), width: "8rem", numeric: true, narrow: false },
+  { title: "Failing", hint: "keys whose last reconcile failed", value: (one) => one.failing ?? -1,
+    show: (one) => (one.failing == null ? NONE : count(one.failing)), width: "4rem", numeric: true, narrow: false },
+  { title: "Requeued", value: (one) => one.results.requeue + one.results.requeue_after, width: "5rem", numeric: true, narrow: false,
     show: (one) => count(one.results.requeue + one.results.requeue_after) },
   { title: "Panics", value: (one) => one.panics, width: "4rem", numeric: true, narrow: false },
-  { title: "Timeouts", value: (one) => one.timeouts, width: "5rem", numeric: true, narrow: false },
+  { title: "Timeouts", value: (one) => one.timeouts, width: "4.5rem", numeric: true, narrow: false },
 ];
 
 /** The failures in total have no column on a narrow page with several replicas. */
 function controllerAlerts(one: Controller, mixed: boolean): Alert[] {
   const recent = one.store.failures(one.name).failed;
   const total = mixed && recent === 0 ? one.results.error : 0;
-  return alerts([recent, "failed/min", "failed/min", "bad"], [one.panics, "panic"], [one.timeouts, "timeout"], [total, "failed", "failed"]);
+  const level = failureLevel(one);
+  return alerts([recent, "failed/min", "failed/min", level], [one.failing ?? 0, "failing", "failing", level], [one.panics, "panic"], [one.timeouts, "timeout"], [total, "failed", "failed"]);
 }
 
 export function Controllers({ replicas }: ViewProps) {
@@ -419,19 +422,24 @@ const reconcileColumns: Column<Reconcile>[] = [
 export function Reconciles({ replicas, parameter }: ViewProps) {
   const { log: { all }, chosen } = replicas;
   const failedOnly = parameter("failed") === "true";
-  const rows = useMemo(() => (chosen === "" ? all : all.filter((one) => one.store.name === chosen)), [all, chosen]);
+  const [paused, setPaused] = useState<Reconcile[] | null>(null);
+  const shown = paused ?? all;
+  const rows = useMemo(() => (chosen === "" ? shown : shown.filter((one) => one.store.name === chosen)), [shown, chosen]);
   const dropped = sum(replicas.shown, (one) => one.dropped);
   return (
     <>
       {dropped > 0 && (
-        <p class="card warn" role="status">
-          {counted(dropped, "more reconcile", "more reconciles")} ended while this page was open. {dropped === 1 ? "It is" : "They are"} not in the list,
-          because at most 500 of a controller are recorded and sent each second.
+        <p class="muted lead" role="status">
+          {counted(dropped, "more reconcile", "more reconciles")} ended while this page was open. {dropped === 1 ? "It is" : "They are"} not in the list:
+          at most 500 of a controller are sent each second, and a successful one is not recorded if it began before a page was opened.
         </p>
       )}
       <PartTable replicas={replicas} name="reconciles" rows={rows} columns={reconcileColumns} id={(one) => one.id} newestFirst latest
         filter={parameter("filter")} onFilter={(filter) => setParameter("filter", filter)} only={failedOnly ? isFailed : undefined}
-        bar={<button type="button" aria-pressed={failedOnly} onClick={() => setParameter("failed", failedOnly ? "" : "true")}>Failed only</button>}
+        bar={<>
+          <button type="button" aria-pressed={failedOnly} onClick={() => setParameter("failed", failedOnly ? "" : "true")}>Failed only</button>
+          <button type="button" aria-pressed={paused !== null} onClick={() => setPaused(paused ? null : all)}>Pause</button>
+        </>}
         empty="No recorded reconcile has ended yet. Only failures are recorded before the console is first read." />
     </>
   );
@@ -461,6 +469,7 @@ export function Requests({ replicas }: ViewProps) {
 
 function Process({ store, snapshot: { process, client, leases } }: { store: Store; snapshot: Snapshot }) {
   const facts: [string, string][] = [
+    ["program", process.program ?? NONE], ["host", process.host ?? NONE],
     ["API server", client.server], ["library", process.library], ["process", String(process.pid)],
     ["uptime", seconds(process.uptimeSeconds)], ["tokio tasks", count(process.tasks)], ["threads", count(process.threads)],
     ["resident memory", bytes(process.residentBytes)],

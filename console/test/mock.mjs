@@ -169,7 +169,7 @@ export class Mock {
       queuedSecondsTotal: finished(name) * 0.03, done: finished(name), workedSecondsTotal: finished(name) * 0.05,
     });
     const controller = (name, kind) => ({
-      name, kind, phase: "Reconciling", workers: 8, active: running[name].length, terminalErrors: 0, panics: 0, timeouts: 0, triggerPanics: 0, sources: [kind],
+      name, kind, phase: "Reconciling", failing: this.failing ?? null, failingSeconds: this.failingSeconds ?? null, workers: 8, active: running[name].length, terminalErrors: 0, panics: 0, timeouts: 0, triggerPanics: 0, sources: [kind],
       watches: watches(name), writes: writes(name, finished(name), failed(name)), results: results(finished(name), this.healthy),
       running: running[name].map((one) => ({ ...one, seconds: null, result: null, error: null })),
       shard: this.members ? { active: true, members: this.members, refused: 0, remembered: 40 } : null,
@@ -180,10 +180,10 @@ export class Mock {
       request("patch", 200, finished("website") - failed("website"), 0.008), request("get", 200, 311, 0.007)].filter(({ count }) => count > 0);
     return {
       version: 1, manager: "Running",
-      process: { library: "0.1.0", pid: this.pid, uptimeSeconds, tasks: 61, threads: 4, residentBytes: Math.round(61e6 + wave * 2e6) },
+      process: { library: "0.1.0", program: "website-operator", host: "node-1", pid: this.pid, uptimeSeconds, tasks: 61, threads: 4, residentBytes: Math.round(61e6 + wave * 2e6) },
       informers, queues: [queue("website", Math.round(22 + wave * 15), 16), queue("certificates", 0, 8)],
       controllers: [controller("website", "Website.example.com"), controller("certificates", "Secret")],
-      leases: [{ kind: "leader-election", namespace: "shops", name: "website-operator", identity: this.identity, active: this.leader, holder: this.leader ? this.identity : "website-operator-5d9c-x7k2p", failures: 0, failingSeconds: null, lastError: null }],
+      leases: this.identity === null ? [] : [{ kind: "leader-election", namespace: "shops", name: "website-operator", identity: this.identity, active: this.leader, holder: this.leader ? this.identity : "website-operator-5d9c-x7k2p", failures: 0, failingSeconds: null, lastError: null }],
       client: { server: "10.96.0.1:443", requests },
       omitted: { informers: 0, queues: 0, controllers: 0, leases: 0 },
       actions: this.actions ? { token: this.actions } : null,

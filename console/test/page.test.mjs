@@ -532,6 +532,46 @@ test("heading of the charts says since when the page records", async (t) => {
   await close();
 });
 
+test("failures are an error only if a key has been failing for ten seconds", async (t) => {
+  const { mock, url } = await served(t, { age: 20, perSecond: 0, backlog: 50, failing: 0, identity: null });
+  const { page, errors, close } = await open(browser, url, { viewport: { width: 1280, height: 800 } });
+  const problem = page.locator(".health li", { hasText: "Controller website" });
+  await problem.getByText(/ reconciles failed in the last minute \(4\.\d\s%\); no key is failing now; last error: /).waitFor();
+  assert.equal(await problem.locator(".badge").textContent(), "warning");
+  Object.assign(mock, { failing: 2, failingSeconds: 9 });
+  await problem.getByText(/; 2 keys are failing now, one of them for 9 s; /).waitFor();
+  assert.equal(await problem.locator(".badge").textContent(), "warning");
+  Object.assign(mock, { failing: 1, failingSeconds: 10 });
+  await problem.getByText(/; 1 key is failing now, for 10 s; /).waitFor();
+  assert.equal(await problem.locator(".badge").textContent(), "error");
+  assert.equal(await page.locator("header .identity").textContent(), "website-operator on node-1", "without a lease");
+  await go(page, "controllers");
+  const row = page.getByRole("table", { name: "controllers", exact: true }).getByRole("row").filter({ hasText: "Website.example.com" });
+  await row.getByRole("cell", { name: "1", exact: true }).waitFor();
+  assert.deepEqual(errors, []);
+  await close();
+});
+
+test("list of reconciles stands still while it is paused", async (t) => {
+  const { url } = await served(t, { backlog: 50, perSecond: 40 });
+  const { page, errors, close } = await open(browser, url, { viewport: { width: 1280, height: 800 } });
+  await page.waitForSelector(".tiles");
+  await go(page, "reconciles");
+  const first = () => page.getByRole("table", { name: "reconciles" }).locator(".table-body .row").first().textContent();
+  const total = () => page.getByText(/^latest [\d,]+ reconciles$/).textContent();
+  const pause = page.getByRole("button", { name: "Pause" });
+  await pause.click();
+  assert.equal(await pause.getAttribute("aria-pressed"), "true");
+  const before = [await first(), await total()];
+  const snapshot = await page.locator("header .uptime").textContent();
+  await page.waitForFunction((text) => document.querySelector("header .uptime").textContent !== text, snapshot);
+  assert.deepEqual([await first(), await total()], before);
+  await pause.click();
+  await page.waitForFunction((text) => document.querySelector('[aria-label="reconciles"] .table-body .row')?.textContent !== text, before[0]);
+  assert.deepEqual(errors, []);
+  await close();
+});
+
 test("failing keys are those whose newest known reconcile failed", async (t) => {
   const { mock, url } = await served(t, { backlog: 0, perSecond: 0 });
   const { event } = mock;
