@@ -1,6 +1,6 @@
 //! Problems that the data shows, most severe first. The rules are those of the page of the console.
 
-use informer::runtime::console::{ConsoleSnapshot, InformerSnapshot};
+use informer::runtime::console::{ConsoleSnapshot, ControllerSnapshot, InformerSnapshot};
 
 use super::sample::Samples;
 use crate::format::{count, plural, seconds};
@@ -9,6 +9,9 @@ use crate::format::{count, plural, seconds};
 const LONG_RECONCILE: f64 = 60.0;
 /// A handler with more pending events than this is shown as a problem.
 const DEEP_HANDLER: u64 = 1_000;
+
+/// Failed reconciles are an error, and not a warning, if a key has been failing for this number of seconds.
+const LONG_FAILURE: f64 = 10.0;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Severity {
@@ -33,10 +36,8 @@ pub(super) fn problems(snapshot: &ConsoleSnapshot, samples: &Samples) -> Vec<Pro
     }
     for one in &snapshot.controllers {
         let subject = || format!("controller {}", one.name);
-        if let Some((failed, last)) = samples.failures(&one.name) {
-            let failed = plural(failed as usize, "failed reconcile");
-            let text = format!("had {failed} in the last minute; the last error: {last}");
-            add(Severity::Bad, subject(), text);
+        if let Some((level, text)) = failures(one, samples) {
+            add(level, subject() + ":", text);
         }
         if one.panics > 0 {
             add(
@@ -65,6 +66,33 @@ pub(super) fn problems(snapshot: &ConsoleSnapshot, samples: &Samples) -> Vec<Pro
     }
     found.sort_by_key(|problem| problem.level);
     found
+}
+
+/// Returns the failed reconciles of a controller, and its failing keys. They are a warning as long as no key
+/// has been failing for ten seconds.
+pub(super) fn failures(one: &ControllerSnapshot, samples: &Samples) -> Option<(Severity, String)> {
+    let recent = samples.failures(&one.name);
+    let failing_seconds = one.failing_seconds.unwrap_or_default();
+    if recent.failed == 0 && one.failing.unwrap_or_default() == 0 {
+        return None;
+    }
+    let number = match recent.finished {
+        None => plural(recent.failed as usize, "reconcile"),
+        Some(finished) => format!("{} of {}", count(recent.failed), plural(finished as usize, "reconcile")),
+    };
+    let mut parts = vec![format!("{number} failed in the last minute{}", recent.share())];
+    let time = seconds(failing_seconds);
+    match one.failing {
+        None => {}
+        Some(0) => parts.push("no key is failing now".to_owned()),
+        Some(1) => parts.push(format!("1 key is failing now, for {time}")),
+        Some(failing) => {
+            parts.push(format!("{} keys are failing now, one of them for {time}", count(failing)));
+        }
+    }
+    parts.extend(recent.error.as_ref().map(|error| format!("last error: {error}")));
+    let is_error = one.failing.is_none() || failing_seconds >= LONG_FAILURE;
+    Some((if is_error { Severity::Bad } else { Severity::Warn }, parts.join("; ")))
 }
 
 fn of_informer(one: &InformerSnapshot, mut add: impl FnMut(Severity, String)) {

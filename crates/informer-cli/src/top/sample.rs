@@ -1,6 +1,6 @@
 //! The last snapshots, rates, and the reconciles that were received.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use informer::runtime::console::{
@@ -16,10 +16,67 @@ const MAX_SAMPLES: usize = 300;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
+/// The longest time between two snapshots of which nothing is missing.
+const MAX_GAP: Duration = Duration::from_secs(5);
+
 /// A reconcile, and the time when it began.
 pub(super) struct SampledReconcile {
     pub(super) reconcile: ReconcileSnapshot,
     pub(super) began: Instant,
+}
+
+/// The numbers of ended and of failed reconciles of a controller since its start.
+#[derive(Clone, Copy, Default)]
+struct ResultCounts {
+    finished: u64,
+    failed: u64,
+}
+
+/// The results of all controllers at one time.
+struct SampledResults {
+    /// The uptime of the program. It is exact, also if two snapshots arrive together.
+    uptime: Duration,
+    of: HashMap<String, ResultCounts>,
+}
+
+/// The failed reconciles of a controller in the last minute.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct RecentFailures {
+    pub(super) failed: u64,
+    /// The number of reconciles that ended in the last minute; `None` until the data of a whole minute is
+    /// known.
+    pub(super) finished: Option<u64>,
+    /// The last error that is known.
+    pub(super) error: Option<String>,
+}
+
+impl RecentFailures {
+    /// Adds up the failures of two controllers.
+    pub(super) fn add(sum: Option<Self>, other: Self) -> Option<Self> {
+        let Some(sum) = sum else { return Some(other) };
+        let finished = sum.finished.zip(other.finished).map(|(one, other)| one + other);
+        Some(Self { failed: sum.failed + other.failed, finished, error: sum.error.or(other.error) })
+    }
+
+    /// Returns the share of failures, such as ` (4.8 %)`; empty if it is not known. It has a decimal below
+    /// 10 %.
+    pub(super) fn share(&self) -> String {
+        let Some(finished) = self.finished.filter(|finished| *finished > 0 && self.failed > 0) else {
+            return String::new();
+        };
+        match self.failed as f64 / finished as f64 * 100.0 {
+            ..0.05 => " (less than 0.1 %)".to_owned(),
+            percent @ ..9.95 => format!(" ({percent:.1} %)"),
+            percent => format!(" ({percent:.0} %)"),
+        }
+    }
+}
+
+impl SampledReconcile {
+    fn ended(&self) -> Instant {
+        let took = self.reconcile.seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        self.began.checked_add(took.unwrap_or_default()).unwrap_or(self.began)
+    }
 }
 
 #[derive(Default)]
@@ -47,6 +104,14 @@ pub(super) struct Samples {
     pub(super) version: u64,
     /// The ended reconciles per second, oldest first.
     pub(super) series: VecDeque<u64>,
+    /// The failed reconciles per second, oldest first.
+    pub(super) failed_series: VecDeque<u64>,
+    /// The results of the last minute, oldest first.
+    results: VecDeque<SampledResults>,
+    /// The number of known failed reconciles of the last minute, by controller.
+    recent_failed: HashMap<String, u64>,
+    /// The last known error, by controller.
+    last_errors: HashMap<String, String>,
 }
 
 pub(super) fn finished(controller: &ControllerSnapshot) -> u64 {
@@ -66,10 +131,40 @@ impl Samples {
         self.reconciles.extend(new);
         self.limit();
         self.version += 1;
-        let rate = self.rate(|all| Some(all.controllers.iter().map(finished).sum()));
-        self.series.push_back(rate.unwrap_or_default().round() as u64);
-        if self.series.len() > MAX_SAMPLES {
-            self.series.pop_front();
+        let ended = self.rate(|all| Some(all.controllers.iter().map(finished).sum()));
+        let failed = self.rate(|all| Some(all.controllers.iter().map(|one| one.results.error).sum()));
+        for (series, rate) in [(&mut self.series, ended), (&mut self.failed_series, failed)] {
+            series.push_back(rate.unwrap_or_default().round() as u64);
+            if series.len() > MAX_SAMPLES {
+                series.pop_front();
+            }
+        }
+        self.measure(is_same, now);
+    }
+
+    /// Measures the results of the last minute.
+    fn measure(&mut self, is_same: bool, now: Instant) {
+        let Some(snapshot) = &self.now else { return };
+        let uptime = Duration::try_from_secs_f64(snapshot.process.uptime_seconds).unwrap_or_default();
+        // After a gap in the data, the last minute is not known.
+        let has_gap = self.results.back().is_some_and(|last| uptime.saturating_sub(last.uptime) > MAX_GAP);
+        if !is_same || has_gap {
+            self.results.clear();
+        }
+        let counts =
+            |one: &ControllerSnapshot| ResultCounts { finished: finished(one), failed: one.results.error };
+        let of = snapshot.controllers.iter().map(|one| (one.name.clone(), counts(one))).collect();
+        self.results.push_back(SampledResults { uptime, of });
+        while self.results.get(1).is_some_and(|second| uptime.saturating_sub(second.uptime) >= MINUTE) {
+            self.results.pop_front();
+        }
+        self.recent_failed.clear();
+        // The reconciles are in the order in which they ended.
+        let is_recent = |one: &&SampledReconcile| now.saturating_duration_since(one.ended()) < MINUTE;
+        for SampledReconcile { reconcile: one, .. } in self.reconciles.iter().rev().take_while(is_recent) {
+            if one.result.as_deref() == Some("error") {
+                *self.recent_failed.entry(one.controller.clone()).or_default() += 1;
+            }
         }
     }
 
@@ -106,8 +201,13 @@ impl Samples {
         self.version += 1;
     }
 
-    /// Returns the reconciles that were not received before.
+    /// Returns the reconciles that were not received before, and keeps their errors.
     fn unseen(&mut self, reconciles: Vec<ReconcileSnapshot>, now: Instant) -> Vec<SampledReconcile> {
+        for one in &reconciles {
+            if let Some(error) = &one.error {
+                self.last_errors.insert(one.controller.clone(), error.clone());
+            }
+        }
         let new = reconciles.into_iter().filter(|reconcile| self.seen.insert(reconcile.id.clone()));
         new.map(|reconcile| {
             let ago = Duration::try_from_secs_f64(reconcile.began_seconds_ago).unwrap_or_default();
@@ -131,26 +231,25 @@ impl Samples {
         (seconds > 0.0 && now >= before).then(|| (now - before) as f64 / seconds)
     }
 
-    /// Returns the number of failed reconciles of a controller in the last minute and the last error, if
-    /// there are any.
-    pub(super) fn failures(&self, controller: &str) -> Option<(u64, &str)> {
-        let now = self.at?;
-        // The reconciles are in the order in which they ended.
-        let ended = |one: &SampledReconcile| {
-            one.began
-                + one
-                    .reconcile
-                    .seconds
-                    .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-                    .unwrap_or_default()
+    /// Returns the failed reconciles of a controller in the last minute.
+    pub(super) fn failures(&self, controller: &str) -> RecentFailures {
+        let known = self.recent_failed.get(controller).copied().unwrap_or_default();
+        let error = self.last_errors.get(controller).cloned();
+        let counts = |one: &SampledResults| one.of.get(controller).copied().unwrap_or_default();
+        let (Some(first), Some(last)) = (self.results.front(), self.results.back()) else {
+            return RecentFailures { failed: known, finished: None, error };
         };
-        let recent =
-            self.reconciles.iter().rev().take_while(|one| now.saturating_duration_since(ended(one)) < MINUTE);
-        let failed = recent
-            .map(|one| &one.reconcile)
-            .filter(|one| one.controller == controller && one.result.as_deref() == Some("error"));
-        let all: Vec<&ReconcileSnapshot> = failed.collect();
-        let last = all.first()?.error.as_deref().unwrap_or_default();
-        Some((all.len() as u64, last))
+        let now = counts(last);
+        if last.uptime < MINUTE {
+            return RecentFailures { failed: now.failed, finished: Some(now.finished), error };
+        }
+        let before = counts(first);
+        let failed = now.failed.saturating_sub(before.failed);
+        // The program sends the failures before the first snapshot, but not the number of the other
+        // reconciles.
+        if last.uptime.saturating_sub(first.uptime) < MINUTE - Duration::from_secs(1) {
+            return RecentFailures { failed: failed.max(known), finished: None, error };
+        }
+        RecentFailures { failed, finished: Some(now.finished.saturating_sub(before.finished)), error }
     }
 }

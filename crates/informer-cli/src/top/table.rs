@@ -7,13 +7,17 @@ use informer::runtime::console::{
     ConsoleSnapshot, HandlerSnapshot, InformerSnapshot, QueueSnapshot, ReconcileSnapshot,
 };
 use ratatui::layout::Constraint;
+use ratatui::text::Line;
 use tokio::time::Instant;
 
 use super::app::Tab;
-use super::health::Severity;
+use super::health::{Severity, failures};
 use super::sample::{Samples, finished};
 use crate::failure::plain;
 use crate::format::{NONE, bytes, count, optional_seconds, rate, seconds};
+
+/// The widths of columns depend on the texts of this number of rows.
+const MEASURED_ROWS: usize = 1_000;
 
 pub(super) struct Column {
     pub(super) title: &'static str,
@@ -44,6 +48,10 @@ const fn wide(column: Column) -> Column {
     Column { from: 100, ..column }
 }
 
+const fn wider(column: Column) -> Column {
+    Column { from: 120, ..column }
+}
+
 pub(super) struct TableCell {
     pub(super) text: String,
     /// The value by which numeric cells are sorted.
@@ -53,6 +61,10 @@ pub(super) struct TableCell {
 impl TableCell {
     fn number(value: u64) -> Self {
         Self { text: count(value), value: value as f64 }
+    }
+
+    fn optional(value: Option<u64>) -> Self {
+        value.map_or_else(|| Self::of(NONE.to_owned(), -1.0), Self::number)
     }
 
     fn of(text: String, value: f64) -> Self {
@@ -116,7 +128,7 @@ const INFORMERS: &[Column] = &[
     number("PENDING", 7),
     number("LISTS", 5),
     wide(number("VERSION AGE", 11)),
-    wide(number("UNDECODABLE", 11)),
+    wider(number("UNDECODABLE", 11)),
 ];
 const HANDLERS: &[Column] = &[
     text("HANDLER"),
@@ -143,14 +155,16 @@ const QUEUES: &[Column] = &[
 ];
 const CONTROLLERS: &[Column] = &[
     text("CONTROLLER"),
-    wide(text("KIND")),
+    wider(text("KIND")),
     number("RUNNING", 8),
     number("RATE", 8),
     number("OK", 8),
     number("FAILED", 7),
-    number("REQUEUED", 8),
-    number("PANICS", 6),
-    wide(narrow("PHASE", 14)),
+    number("LAST MINUTE", 15),
+    number("FAILING", 7),
+    wide(number("REQUEUED", 8)),
+    wide(number("PANICS", 6)),
+    wider(narrow("PHASE", 14)),
 ];
 const RECONCILES: &[Column] = &[
     number("AGO", 9),
@@ -169,6 +183,48 @@ pub(super) fn columns(tab: Tab) -> &'static [Column] {
         Tab::Controllers => CONTROLLERS,
         Tab::Reconciles => RECONCILES,
         Tab::Overview | Tab::Key => &[],
+    }
+}
+
+/// Returns the widths of columns in a terminal of this width. Columns of text share what the others leave, so
+/// that short texts are shown in full and the rest is divided by the shares of the columns.
+pub(super) fn widths(columns: &[(usize, &Column)], rows: &[TableRow], width: u16) -> Vec<Constraint> {
+    let gaps = columns.len().saturating_sub(1) as u16;
+    let fixed: u16 = columns.iter().filter_map(|(_, column)| fixed_width(column)).sum();
+    let mut rest = width.saturating_sub(gaps + fixed);
+    let mut wanted: Vec<(u16, u16, usize)> = Vec::new();
+    for (at, (index, column)) in columns.iter().enumerate() {
+        let Constraint::Fill(share) = column.width else { continue };
+        let texts =
+            rows.iter().take(MEASURED_ROWS).map(|row| Line::from(row.cells[*index].text.as_str()).width());
+        let longest = texts.chain([column.title.len() + 1]).max().unwrap_or_default();
+        wanted.push((u16::try_from(longest).unwrap_or(u16::MAX), share, at));
+    }
+    // Those that need the least of their share come first, and leave the rest to the others.
+    wanted.sort_by(|(a, a_share, _), (b, b_share, _)| {
+        (u32::from(*a) * u32::from(*b_share)).cmp(&(u32::from(*b) * u32::from(*a_share)))
+    });
+    let mut shares: u16 = wanted.iter().map(|(_, share, _)| share).sum();
+    let mut widths: Vec<Constraint> = columns.iter().map(|(_, column)| column.width).collect();
+    for (longest, share, at) in &wanted {
+        let part = u32::from(rest) * u32::from(*share) / u32::from(shares);
+        let given = (*longest).min(part as u16);
+        widths[*at] = Constraint::Length(given);
+        (rest, shares) = (rest - given, shares - share);
+    }
+    // The last column of text also gets what none of them needs.
+    if let Some(last) = wanted.iter().map(|(_, _, at)| *at).max()
+        && let Constraint::Length(width) = &mut widths[last]
+    {
+        *width += rest;
+    }
+    widths
+}
+
+fn fixed_width(column: &Column) -> Option<u16> {
+    match column.width {
+        Constraint::Length(width) => Some(width),
+        _ => None,
     }
 }
 
@@ -324,6 +380,7 @@ fn controllers(snapshot: &ConsoleSnapshot, samples: &Samples) -> Vec<TableRow> {
         let of = |all: &ConsoleSnapshot| all.controllers.iter().find(|of| of.name == one.name).map(finished);
         let done = samples.rate(of);
         let results = &one.results;
+        let recent = samples.failures(&one.name);
         TableRow {
             cells: vec![
                 one.name.as_str().into(),
@@ -332,11 +389,13 @@ fn controllers(snapshot: &ConsoleSnapshot, samples: &Samples) -> Vec<TableRow> {
                 TableCell::of(rate(done), done.unwrap_or(-1.0)),
                 TableCell::number(finished(one) - results.error),
                 TableCell::number(results.error),
+                TableCell::of(format!("{}{}", count(recent.failed), recent.share()), recent.failed as f64),
+                TableCell::optional(one.failing),
                 TableCell::number(results.requeue + results.requeue_after),
                 TableCell::number(one.panics),
                 one.phase.as_str().into(),
             ],
-            level: if samples.failures(&one.name).is_some() { Severity::Bad } else { Severity::Plain },
+            level: failures(one, samples).map_or(Severity::Plain, |(level, _)| level),
             id: one.name.clone(),
             key: one.running.first().map(|running| running.request.clone()),
         }
@@ -344,10 +403,10 @@ fn controllers(snapshot: &ConsoleSnapshot, samples: &Samples) -> Vec<TableRow> {
     snapshot.controllers.iter().map(row).collect()
 }
 
-/// Returns the causes of a reconcile as text. The event of an object, such as `updated Pod default/web
-/// (spec)`, omits the key of the object if that is the reconciled key, for which the table has a column.
+/// Returns the causes of a reconcile. The event of an object, such as `updated Pod default/web
+/// (spec)`, omits the key of the object if that is the reconciled key, which is shown before the causes.
 /// Kinds omit their API group, unless the causes contain different kinds with the same name.
-fn causes_text(one: &ReconcileSnapshot) -> String {
+pub(super) fn causes(one: &ReconcileSnapshot) -> Vec<String> {
     let kinds: BTreeSet<&str> = one.causes.iter().filter_map(|cause| kind_of(cause)).collect();
     let names: BTreeSet<&str> = kinds.iter().map(|kind| name_of(kind)).collect();
     let short = |cause: &String| {
@@ -357,7 +416,7 @@ fn causes_text(one: &ReconcileSnapshot) -> String {
             _ => cause,
         }
     };
-    one.causes.iter().map(short).collect::<Vec<_>>().join("; ")
+    one.causes.iter().map(short).collect()
 }
 
 /// Returns the kind in a cause, such as `Deployment.apps`; `None` if the cause is not an event of an object.
@@ -384,6 +443,19 @@ fn without_key(cause: &str, key: &str) -> String {
     }
 }
 
+/// Returns the key, the whole error and the causes of a reconcile, which are shown while its row is selected.
+pub(super) fn detail(one: &ReconcileSnapshot) -> String {
+    let because = Some(causes(one).join("; ")).filter(|causes| !causes.is_empty());
+    let because = because.map(|causes| format!("because {causes}"));
+    let parts: Vec<String> = one.error.iter().cloned().chain(because).collect();
+    plain(&format!("{}: {}", one.request, parts.join("; ")))
+}
+
+/// Returns an error without the key of its row and without the words `the server responded with`.
+fn short_error(error: &str, key: &str) -> String {
+    error.replacen(&format!(" {key}:"), ":", 1).replacen("the server responded with ", "", 1)
+}
+
 fn reconcile(one: &ReconcileSnapshot, ago: f64) -> TableRow {
     let failed = one.result.as_deref() == Some("error");
     let result = match one.result.as_deref() {
@@ -393,7 +465,10 @@ fn reconcile(one: &ReconcileSnapshot, ago: f64) -> TableRow {
         Some(other) => other,
         None => "running",
     };
-    let cause = one.error.clone().unwrap_or_else(|| causes_text(one));
+    let cause = match &one.error {
+        Some(error) => short_error(error, &one.request),
+        None => causes(one).join("; "),
+    };
     TableRow {
         cells: vec![
             TableCell::of(seconds(ago), ago),

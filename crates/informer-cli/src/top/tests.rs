@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::app::{App, Tab};
+use super::sample::RecentFailures;
 use super::view::draw;
 use crate::live::LiveUpdate;
 use crate::screen::{Theme, has_colors, key_event, text_of};
@@ -104,14 +105,100 @@ async fn overview_shows_figures_and_problems_on_80_columns() {
         "12 delayed, 3 running",
         "3 of 8 busy",
         "pid 42, 61 tasks, 4 threads",
-        "Reconciles per second: 40",
+        "Reconciles: 40/s, max 40/s in 2 s",
+        "1 failed in the last minute",
         "2 problems",
         "error informer pods.v1 form=Metadata has not synced: list pods: 403 Forbidden",
-        "error controller website had 1 failed reconcile in the last minute;",
+        "error controller website: 1 reconcile failed in the last minute; last error:",
     ] {
         assert!(text.contains(part), "{part} is missing:\n{text}");
     }
     assert_eq!(text.lines().count(), 24);
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_are_an_error_only_if_a_key_has_been_failing_for_ten_seconds() {
+    let mut screen = Screen::new(100, 24);
+    let mut uptime = 10.0;
+    let mut receive = |failing: u64, failing_seconds: Option<f64>| {
+        let mut event = event(screen.seconds, &[]);
+        uptime += 1.0;
+        event.snapshot.process.uptime_seconds = uptime;
+        event.snapshot.process.program = "website-operator".to_owned();
+        event.snapshot.process.host = Some("node-1".to_owned());
+        let controller = &mut event.snapshot.controllers[0];
+        (controller.results.success, controller.results.error) = (75, 4);
+        (controller.failing, controller.failing_seconds) = (Some(failing), failing_seconds);
+        screen.app.update(LiveUpdate::Event(Box::new(event)), screen.now());
+        screen.seconds += 1;
+        screen.text().replace("│\n│", " ").split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let healed = receive(0, None);
+    assert!(healed.contains("informer top website-operator on node-1 10.96.0.1:443"), "{healed}");
+    let text =
+        "4 of 80 reconciles failed in the last minute (5.0 %); no key is failing now; last error: the vault";
+    assert!(healed.contains(&format!("warn controller website: {text}")), "{healed}");
+    let failing = receive(2, Some(9.9));
+    assert!(failing.contains("warn controller website:"), "{failing}");
+    assert!(failing.contains("2 keys are failing now, one of them for 9.9 s"), "{failing}");
+    let long = receive(1, Some(10.0));
+    assert!(long.contains("error controller website:"), "{long}");
+    assert!(long.contains("1 key is failing now, for 10.0 s"), "{long}");
+    let controllers = screen.keys("5");
+    assert!(controllers.contains("4 (5.0 %)") && controllers.contains("FAILING"), "{controllers}");
+}
+
+#[test]
+fn share_of_failures_has_a_decimal_below_ten_percent() {
+    let share = |failed, finished| RecentFailures { failed, finished, error: None }.share();
+    let shares =
+        [share(0, Some(9)), share(1, None), share(1, Some(3_000)), share(9, Some(100)), share(1, Some(1))];
+    assert_eq!(shares, ["", "", " (less than 0.1 %)", " (9.0 %)", " (100 %)"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_of_the_last_minute_follow_the_uptime_of_the_program() {
+    let mut screen = Screen::new(100, 24);
+    let mut receive = |uptime: f64, success: u64, error: u64| {
+        let mut event = event(screen.seconds, &[]);
+        event.snapshot.process.uptime_seconds = uptime;
+        (event.snapshot.controllers[0].results.success, event.snapshot.controllers[0].results.error) =
+            (success, error);
+        // All events arrive at once, as after a pause of the network.
+        screen.app.update(LiveUpdate::Event(Box::new(event)), screen.now());
+        screen.app.samples.failures("website")
+    };
+    for second in 0..60_u32 {
+        let recent = receive(200.0 + f64::from(second), 10, 2 + u64::from(second));
+        assert_eq!(recent.finished.is_some(), second >= 59, "{second}");
+    }
+    let recent = receive(261.0, 30, 62);
+    assert_eq!((recent.failed, recent.finished), (59, Some(79)), "of 60 s, from the second sample");
+    assert_eq!(receive(270.0, 30, 62).finished, None, "a gap of 9 s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn error_of_the_selected_reconcile_is_shown_below_the_table() {
+    let mut screen = Screen::new(80, 24);
+    let error = "apply deployments.apps default/shop-4: the server responded with 409 Conflict: the server \
+                 reported a conflict";
+    screen.receive(&[reconcile(4, Some(error))]);
+    let text = screen.keys("6");
+    assert!(text.contains(" apply deployments.apps: 409 Confl"), "{text}");
+    let below = text[text.find("default/shop-4: apply").expect("the detail")..].replace('\n', " ");
+    assert!(below.contains("409 Conflict: the server reported a conflict"), "{text}");
+    assert!(screen.keys("j").contains("default/shop-3: because updated Website (spec)"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn short_names_leave_their_width_to_longer_ones() {
+    let mut screen = Screen::new(100, 24);
+    let informers = screen.keys("2");
+    assert!(informers.contains("websites.v1.example.com "), "{informers}");
+    let reconciles = screen.keys("6");
+    assert!(reconciles.contains("default/shop-3 website"), "{reconciles}");
+    let narrow = Screen::new(80, 24).keys("2");
+    assert!(narrow.contains("2 informers; 2 columns hidden"), "{narrow}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -129,7 +216,7 @@ async fn tables_are_filtered_and_sorted() {
     let reversed = screen.keys("S");
     assert!(line(&reversed, "pods.v1") > line(&reversed, "websites"), "{reversed}");
     let dropped = screen.keys("6");
-    assert!(dropped.contains("3 reconciles; 120 more ended and are not listed"), "{dropped}");
+    assert!(dropped.contains("3 reconciles; not listed: 120"), "{dropped}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -147,7 +234,7 @@ async fn causes_repeat_no_key_of_their_row_and_fit_on_100_columns() {
         screen.keys("6")
     };
     let narrow = reconciles(&mut Screen::new(100, 24));
-    for part in ["updated Website (spec); deleted Po…", "added Secret default/shop-5-tls", "sealed"] {
+    for part in ["updated Website (spec); deleted Pod; …", "added Secret default/shop-5-tls", "sealed"] {
         assert!(narrow.contains(part), "{part} is missing:\n{narrow}");
     }
     let wide = reconciles(&mut Screen::new(160, 24));
@@ -193,13 +280,35 @@ async fn enter_opens_the_history_of_a_key() {
     for part in [
         "queued in website for 3.2 s: retry of failure 4",
         "failed   website",
-        "because updated Website.example.com default/shop-2 (spec)",
+        "because updated Website (spec)",
         "the vault is \\u{1b}[31msealed",
         "reconciled default/shop-7",
     ] {
         assert!(text.contains(part), "{part} is missing:\n{text}");
     }
     assert!(screen.keys("\x1b").contains("3 reconciles"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn long_lines_of_a_history_continue_below_their_text() {
+    let mut screen = Screen::new(80, 24);
+    screen.keys("6/shop-2\n\n");
+    let now = screen.now();
+    let key = screen.app.history_due(now, Duration::from_secs(1)).expect("a key");
+    let error = format!("apply deployments.apps {}: the server reported a conflict", "x".repeat(40));
+    let history: KeyHistory = serde_json::from_value(json!({"version": 1, "key": key, "controllers": [{
+        "controller": "website", "running": [], "reconciles": [reconcile(2, Some(&error))],
+    }]}))
+    .expect("a history");
+    screen.app.set_history(&key, Ok(history), now);
+    let text = screen.text();
+    let start = text.find("apply deployments.apps").expect("the error");
+    let lines: Vec<&str> = text[start..].lines().take(2).collect();
+    let indent = " ".repeat(18);
+    assert!(
+        lines[1].contains(&format!("│{indent}xxxx")) || lines[1].contains(&format!("│{indent}the")),
+        "{text}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -245,12 +354,12 @@ async fn reconciles_received_while_paused_are_shown_on_resume() {
     let paused = screen.text();
     assert!(paused.contains("3 reconciles"), "{paused}");
     let resumed = screen.keys("p");
-    assert!(resumed.contains("5 reconciles; 120 more"), "{resumed}");
+    assert!(resumed.contains("5 reconciles; not listed: 120"), "{resumed}");
     screen.keys("p");
     let many: Vec<Value> = (100..20_200).map(|number| reconcile(number, None)).collect();
     screen.receive(&many);
     let resumed = screen.keys("p");
-    assert!(resumed.contains("20000 reconciles; 220 more"), "{resumed}");
+    assert!(resumed.contains("20000 reconciles; not listed: 220"), "{resumed}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,10 @@
 //! Draws the screen.
 
-use informer::runtime::console::{ConsoleSnapshot, KeyHistory, ReconcileSnapshot};
+use std::collections::{HashSet, VecDeque};
+
+use informer::runtime::console::{
+    ConsoleSnapshot, ControllerHistory, KeyHistory, LeaseSnapshot, ProcessSnapshot, ReconcileSnapshot,
+};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -10,7 +14,7 @@ use tokio::time::Instant;
 
 use super::app::{App, Tab};
 use super::health::{Severity, problems};
-use super::sample::finished;
+use super::sample::{RecentFailures, Samples, finished};
 use super::table::{self, Column, TableRow};
 use crate::failure::plain;
 use crate::format::{bytes, count, optional_seconds, plural, rate, seconds};
@@ -28,6 +32,18 @@ const HELP: &[(&str, &str)] = &[
     ("mouse", "select views, rows and sort columns; scroll"),
     ("q, Ctrl-C", "quit"),
 ];
+
+/// The maximum number of reconciles in the history of a key.
+const MAX_HISTORY: usize = 200;
+
+/// The height of the text about the selected reconcile.
+const DETAIL_LINES: u16 = 3;
+
+/// The columns that the border of a block takes.
+const BORDERS: u16 = 2;
+
+/// The indentation of the causes and the error of a reconcile, below its result.
+const INDENT: &str = "                ";
 
 fn style_of(theme: &Theme, level: Severity) -> Style {
     match level {
@@ -55,7 +71,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &mut App, theme: &Theme, now: Ins
             frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: true }), body);
         }
         Tab::Overview => draw_overview(frame, app, theme, body),
-        Tab::Key => draw_key(frame, app, theme, body),
+        Tab::Key => draw_key(frame, app, theme, body, now),
         _ => draw_table(frame, app, theme, body, now),
     }
     draw_footer(frame, app, theme, bottom);
@@ -67,7 +83,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &mut App, theme: &Theme, now: Ins
 fn draw_title(frame: &mut Frame<'_>, app: &App, theme: &Theme, area: Rect) {
     let mut line = Line::from(Span::styled("informer top", BOLD));
     if let Some(snapshot) = &app.samples.now {
-        line.push_span(format!("  {}", plain(&snapshot.client.server)));
+        for part in [identity(snapshot), plain(&snapshot.client.server)] {
+            line.push_span(if part.is_empty() { part } else { format!("  {part}") });
+        }
         let uptime = seconds(snapshot.process.uptime_seconds);
         line.push_span(Span::styled(format!("  up {uptime}"), MUTED));
     }
@@ -80,6 +98,22 @@ fn draw_title(frame: &mut Frame<'_>, app: &App, theme: &Theme, area: Rect) {
     frame.render_widget(line, area);
     let state = Line::from(Span::styled(format!("{state} "), style_of(theme, level))).right_aligned();
     frame.render_widget(state, area);
+}
+
+/// Returns the names of the program and of its lease holder, which is usually the Pod; without a lease, of
+/// its host.
+fn identity(snapshot: &ConsoleSnapshot) -> String {
+    let ProcessSnapshot { program, host, .. } = &snapshot.process;
+    let identity = leader_election(snapshot).or(snapshot.leases.first()).map(|lease| lease.identity.as_str());
+    match identity.or(host.as_deref()).unwrap_or_default() {
+        "" => plain(program),
+        identity if identity.starts_with(program.as_str()) => plain(identity),
+        identity => format!("{} on {}", plain(program), plain(identity)),
+    }
+}
+
+fn leader_election(snapshot: &ConsoleSnapshot) -> Option<&LeaseSnapshot> {
+    snapshot.leases.iter().find(|lease| lease.kind == "leader-election")
 }
 
 fn draw_tabs(frame: &mut Frame<'_>, app: &mut App, area: Rect) {
@@ -105,6 +139,8 @@ fn draw_footer(frame: &mut Frame<'_>, app: &mut App, theme: &Theme, area: Rect) 
     } else if let Some(lost) = app.lost.as_ref().filter(|_| app.samples.now.is_some()) {
         let text = format!("no new data: {}", plain(lost));
         Line::from(Span::styled(text, style_of(theme, Severity::Bad)))
+    } else if tab == Tab::Key {
+        Line::from(Span::styled("j k scroll  / another key  Esc back  p pause  ? help  q quit", MUTED))
     } else if filter.is_empty() {
         Line::from(Span::styled("/ filter  s sort  Enter history  p pause  ? help  q quit", MUTED))
     } else {
@@ -121,12 +157,9 @@ fn draw_overview(frame: &mut Frame<'_>, app: &App, theme: &Theme, area: Rect) {
         Layout::vertical([Constraint::Length(8), Constraint::Length(6), Constraint::Min(3)]).areas(area);
     let block = Block::bordered().title(" Figures ").border_style(MUTED);
     frame.render_widget(Paragraph::new(overview_lines(app, snapshot)).block(block), figures);
-    let title = format!(" Reconciles per second: {} ", samples.series.back().copied().unwrap_or_default());
-    let block = Block::bordered().title(title).border_style(MUTED);
-    let width = usize::from(block.inner(series).width);
-    let data: Vec<u64> = samples.series.iter().rev().take(width).rev().copied().collect();
-    let sparkline = Sparkline::default().data(data).style(theme.colored(Color::Cyan)).block(block);
-    frame.render_widget(sparkline, series);
+    let [ended, failed] = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]).areas(series);
+    draw_series(frame, "Reconciles", &samples.series, theme.colored(Color::Cyan), ended);
+    draw_series(frame, "Failures", &samples.failed_series, theme.colored(Color::Red), failed);
     let (title, level) = match found.len() {
         0 => (" Everything works ".to_owned(), Severity::Ok),
         1 => (" 1 problem ".to_owned(), found[0].level),
@@ -148,6 +181,18 @@ fn draw_overview(frame: &mut Frame<'_>, app: &App, theme: &Theme, area: Rect) {
     frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: false }).block(block), health);
 }
 
+/// Draws a sparkline of the newest values that fit into the area. The title has the newest value and the
+/// maximum.
+fn draw_series(frame: &mut Frame<'_>, name: &str, series: &VecDeque<u64>, style: Style, area: Rect) {
+    let width = usize::from(area.width.saturating_sub(BORDERS));
+    let data: Vec<u64> = series.iter().rev().take(width).rev().copied().collect();
+    let (last, max) =
+        (data.last().copied().unwrap_or_default(), data.iter().max().copied().unwrap_or_default());
+    let title = format!(" {name}: {last}/s, max {max}/s in {} s ", data.len());
+    let block = Block::bordered().title(title).border_style(MUTED);
+    frame.render_widget(Sparkline::default().data(data).style(style).block(block), area);
+}
+
 fn overview_lines(app: &App, snapshot: &ConsoleSnapshot) -> Vec<Line<'static>> {
     let ConsoleSnapshot { informers, queues, controllers, process, .. } = snapshot;
     let sum = |values: &mut dyn Iterator<Item = u64>| count(values.sum());
@@ -156,10 +201,11 @@ fn overview_lines(app: &App, snapshot: &ConsoleSnapshot) -> Vec<Line<'static>> {
     let synced = informers.iter().filter(|one| one.synced).count();
     let events = rate_of(&|all| all.informers.iter().map(|one| one.events).sum());
     let done = rate_of(&|all| all.controllers.iter().map(finished).sum());
-    let errors = rate_of(&|all| all.controllers.iter().map(|one| one.results.error).sum());
+    let recent =
+        controllers.iter().map(|one| app.samples.failures(&one.name)).fold(None, RecentFailures::add);
+    let (failed, share) = recent.map_or((0, String::new()), |recent| (recent.failed, recent.share()));
     let requests = rate_of(&|all| all.client.requests.iter().map(|one| one.count).sum());
-    let leader = snapshot.leases.iter().find(|lease| lease.kind == "leader-election");
-    let leader = match leader.map(|lease| lease.active) {
+    let leader = match leader_election(snapshot).map(|lease| lease.active) {
         None => "no election",
         Some(true) => "leader",
         Some(false) => "standby",
@@ -185,7 +231,7 @@ fn overview_lines(app: &App, snapshot: &ConsoleSnapshot) -> Vec<Line<'static>> {
             "queues",
             format!("{} ready", sum(&mut queues.iter().map(|one| one.ready))),
             format!(
-                "{} delayed, {} running, {} retries",
+                "{} delayed, {} running; {} retries since the start",
                 sum(&mut queues.iter().map(|one| one.waiting)),
                 sum(&mut queues.iter().map(|one| one.processing)),
                 sum(&mut queues.iter().map(|one| one.retries)),
@@ -200,7 +246,7 @@ fn overview_lines(app: &App, snapshot: &ConsoleSnapshot) -> Vec<Line<'static>> {
             ),
             plural(controllers.len(), "controller"),
         ),
-        line("reconciles", done, format!("{errors} errors")),
+        line("reconciles", done, format!("{} failed in the last minute{share}", count(failed))),
         line("API requests", requests, leader.to_owned()),
         line(
             "process",
@@ -220,10 +266,15 @@ fn draw_table(frame: &mut Frame<'_>, app: &mut App, theme: &Theme, area: Rect, n
     let columns = table::columns(tab);
     let shown: Vec<(usize, &Column)> =
         columns.iter().enumerate().filter(|(_, column)| area.width >= column.from).collect();
-    let widths = shown.iter().map(|(_, column)| column.width);
-    let layout = Layout::horizontal(widths).spacing(1);
-    let [header, body, note] =
-        Layout::vertical([Constraint::Length(1), Constraint::Min(0), Constraint::Length(1)]).areas(area);
+    let layout = Layout::horizontal(table::widths(&shown, rows, area.width)).spacing(1);
+    let details = if tab == Tab::Reconciles { DETAIL_LINES } else { 0 };
+    let rows_of_screen = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Min(0),
+        Constraint::Length(details),
+        Constraint::Length(1),
+    ]);
+    let [header, body, detail, note] = rows_of_screen.areas(area);
     let cells = layout.split(header);
     for ((index, column), place) in shown.iter().zip(cells.iter()) {
         let mark = match sort.filter(|sort| sort.column == *index) {
@@ -248,13 +299,26 @@ fn draw_table(frame: &mut Frame<'_>, app: &mut App, theme: &Theme, area: Rect, n
             frame.buffer_mut().set_style(place, REVERSED);
         }
     }
+    if let Some(row) = rows.get(selected).filter(|_| details > 0) {
+        let of_row = app.samples.reconciles.iter().rev().find(|one| one.reconcile.id == row.id);
+        let text = of_row.map(|one| table::detail(&one.reconcile)).unwrap_or_default();
+        let text = Paragraph::new(text).style(style_of(theme, row.level));
+        frame.render_widget(text.wrap(Wrap { trim: false }), detail);
+    }
+    let hidden = columns.len() - shown.len();
     let shown = rows.len();
     let total = cache.total;
     app.rows = cache;
     let all = plural(total, tab.title().to_lowercase().trim_end_matches('s'));
     let mut text = if shown == total { all } else { format!("{shown} of {all}") };
     if tab == Tab::Reconciles && app.samples.dropped > 0 {
-        text += &format!("; {} more ended and are not listed", count(app.samples.dropped));
+        text += &format!("; not listed: {}", count(app.samples.dropped));
+    }
+    if matches!(tab, Tab::Queues | Tab::Controllers) {
+        text += "; totals and means since the start";
+    }
+    if hidden > 0 {
+        text += &format!("; {} hidden", plural(hidden, "column"));
     }
     frame.render_widget(Line::from(Span::styled(text, MUTED)), note);
 }
@@ -274,7 +338,7 @@ fn draw_row(
     }
 }
 
-fn draw_key(frame: &mut Frame<'_>, app: &mut App, theme: &Theme, area: Rect) {
+fn draw_key(frame: &mut Frame<'_>, app: &mut App, theme: &Theme, area: Rect, now: Instant) {
     let lines = match (&app.key, &app.history) {
         (None, _) => {
             vec![Line::from("Press / and enter a key such as default/web, or press Enter on a reconcile.")]
@@ -284,19 +348,35 @@ fn draw_key(frame: &mut Frame<'_>, app: &mut App, theme: &Theme, area: Rect) {
             let text = format!("The history cannot be read: {}", plain(problem));
             vec![Line::from(Span::styled(text, style_of(theme, Severity::Bad)))]
         }
-        (Some(_), Some(Ok(history))) => history_lines(history, theme),
+        (Some(_), Some(Ok(history))) => {
+            let width = area.width.saturating_sub(BORDERS).into();
+            history_lines(history, &app.samples, theme, width, now)
+        }
     };
     let title = app.key.as_deref().map_or(" Key ".to_owned(), |key| format!(" {} ", plain(key)));
-    let block = Block::bordered().title(Span::styled(title, BOLD)).border_style(MUTED);
+    let mut block = Block::bordered().title(Span::styled(title, BOLD)).border_style(MUTED);
     let view = app.table();
     view.selected = view.selected.min(lines.len().saturating_sub(1));
+    let last = (view.selected + usize::from(area.height.saturating_sub(BORDERS))).min(lines.len());
+    if last - view.selected < lines.len() {
+        let position = format!(" lines {}-{last} of {} ", view.selected + 1, lines.len());
+        block = block.title_bottom(Line::from(position).right_aligned());
+    }
     let scroll = u16::try_from(view.selected).unwrap_or(u16::MAX);
     let text = Paragraph::new(lines).wrap(Wrap { trim: false }).scroll((scroll, 0)).block(block);
     frame.render_widget(text, area);
 }
 
-fn history_lines(history: &KeyHistory, theme: &Theme) -> Vec<Line<'static>> {
-    if history.controllers.is_empty() {
+/// Returns the lines of a history. Causes and errors are wrapped to `width`.
+fn history_lines(
+    history: &KeyHistory,
+    samples: &Samples,
+    theme: &Theme,
+    width: usize,
+    now: Instant,
+) -> Vec<Line<'static>> {
+    let reconciles = known_reconciles(history, samples, now);
+    if history.controllers.is_empty() && reconciles.is_empty() {
         let text = "Nothing is known about this key. The last 1,000 reconciles of each controller are kept.";
         return vec![Line::from(text)];
     }
@@ -305,28 +385,60 @@ fn history_lines(history: &KeyHistory, theme: &Theme) -> Vec<Line<'static>> {
         if let Some(queued) = &of.queued {
             let (age, causes) = (seconds(queued.age_seconds), plain(&queued.causes.join("; ")));
             let text = format!("queued in {} for {age}: {causes}", plain(&of.controller));
-            lines.push(Line::from(Span::styled(text, style_of(theme, Severity::Warn))));
+            push_wrapped(&text, "", style_of(theme, Severity::Warn), width, &mut lines);
         }
     }
-    let all = |of: &'_ informer::runtime::console::ControllerHistory| -> Vec<(String, ReconcileSnapshot)> {
-        let reconciles = of.running.iter().chain(&of.reconciles);
-        reconciles.map(|one| (of.controller.clone(), one.clone())).collect()
-    };
-    let mut reconciles: Vec<(String, ReconcileSnapshot)> = history.controllers.iter().flat_map(all).collect();
-    reconciles.sort_by(|(_, a), (_, b)| a.began_seconds_ago.total_cmp(&b.began_seconds_ago));
-    for (controller, one) in &reconciles {
-        reconcile_lines(controller, one, &history.key, theme, &mut lines);
+    let own = reconciles.iter().filter(|one| one.request == history.key && one.result.is_some());
+    let failed: Vec<&ReconcileSnapshot> = own.clone().filter(|one| one.error.is_some()).collect();
+    if let Some(oldest) = own.clone().next_back() {
+        let (number, since) = (plural(own.count(), "known reconcile"), seconds(oldest.began_seconds_ago));
+        let text = format!("{} of {number} failed in the last {since}", failed.len());
+        lines.push(Line::styled(text, BOLD));
+    }
+    for one in reconciles.iter().take(MAX_HISTORY) {
+        lines.push(head_of_reconcile(one, &history.key, theme));
+        for cause in table::causes(one) {
+            push_wrapped(&format!("because {}", plain(&cause)), INDENT, Style::new(), width, &mut lines);
+        }
+        if one.omitted > 0 {
+            lines.push(Line::from(format!("{INDENT}and {} more causes", one.omitted)));
+        }
+        if let Some(error) = &one.error {
+            push_wrapped(&plain(error), INDENT, style_of(theme, Severity::Bad), width, &mut lines);
+        }
     }
     lines
 }
 
-fn reconcile_lines(
-    controller: &str,
-    one: &ReconcileSnapshot,
-    key: &str,
-    theme: &Theme,
-    lines: &mut Vec<Line<'static>>,
-) {
+/// Returns the reconciles of a key, newest first: those of the history, and older ones that were received
+/// before.
+fn known_reconciles(history: &KeyHistory, samples: &Samples, now: Instant) -> Vec<ReconcileSnapshot> {
+    let of_controller = |of: &ControllerHistory| -> Vec<ReconcileSnapshot> {
+        let mut all: Vec<ReconcileSnapshot> = of.running.iter().chain(&of.reconciles).cloned().collect();
+        all.iter_mut().for_each(|one| one.controller.clone_from(&of.controller));
+        all
+    };
+    let mut all: Vec<ReconcileSnapshot> = history.controllers.iter().flat_map(of_controller).collect();
+    let known: HashSet<String> = all.iter().map(|one| one.id.clone()).collect();
+    let received = samples.reconciles.iter().filter(|one| one.reconcile.request == history.key);
+    let received = received.filter(|one| !known.contains(&one.reconcile.id)).map(|one| {
+        let mut reconcile = one.reconcile.clone();
+        reconcile.began_seconds_ago = (now - one.began).as_secs_f64();
+        reconcile
+    });
+    all.extend(received);
+    all.sort_by(|a, b| a.began_seconds_ago.total_cmp(&b.began_seconds_ago));
+    all
+}
+
+/// Adds a text that is indented by `indent`, and the lines after its first one by two columns more.
+fn push_wrapped(text: &str, indent: &str, style: Style, width: usize, lines: &mut Vec<Line<'static>>) {
+    let further = format!("{indent}  ");
+    let options = textwrap::Options::new(width).initial_indent(indent).subsequent_indent(&further);
+    lines.extend(textwrap::wrap(text, options).iter().map(|line| Line::styled(line.to_string(), style)));
+}
+
+fn head_of_reconcile(one: &ReconcileSnapshot, key: &str, theme: &Theme) -> Line<'static> {
     let (result, level) = match one.result.as_deref() {
         None => ("running", Severity::Warn),
         Some("error") => ("failed", Severity::Bad),
@@ -336,7 +448,7 @@ fn reconcile_lines(
     let mut head = vec![
         Span::styled(format!("{:>10} ago  ", seconds(one.began_seconds_ago)), MUTED),
         Span::styled(format!("{result:<9}"), style_of(theme, level)),
-        Span::styled(plain(controller), BOLD),
+        Span::styled(plain(&one.controller), BOLD),
     ];
     if one.request != key {
         head.push(Span::raw(format!(" reconciled {}", plain(&one.request))));
@@ -344,17 +456,7 @@ fn reconcile_lines(
     let took = optional_seconds(one.seconds);
     let waited = one.waited_seconds.map(|waited| format!(", {} after its first cause", seconds(waited)));
     head.push(Span::styled(format!("  took {took}{}", waited.unwrap_or_default()), MUTED));
-    lines.push(Line::from(head));
-    for cause in &one.causes {
-        lines.push(Line::from(format!("                because {}", plain(cause))));
-    }
-    if one.omitted > 0 {
-        lines.push(Line::from(format!("                and {} more causes", one.omitted)));
-    }
-    if let Some(error) = &one.error {
-        let text = format!("                {}", plain(error));
-        lines.push(Line::from(Span::styled(text, style_of(theme, Severity::Bad))));
-    }
+    Line::from(head)
 }
 
 fn draw_help(frame: &mut Frame<'_>) {
