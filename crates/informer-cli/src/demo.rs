@@ -23,6 +23,7 @@ use informer::cache::{
 };
 use informer::client::{Client, Lazy};
 use informer::workqueue::{WorkQueue, Workers};
+use informer_report::number;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use tokio::time::Instant;
 
@@ -260,7 +261,8 @@ impl Demo {
         let state = self.pods.state();
         let depths: Vec<String> =
             state.handlers.iter().map(|handler| format!("{} {}", handler.name, handler.depth)).collect();
-        let (pods, events, relists) = (state.objects, self.events(), state.reflector.relists.total());
+        let (pods, events) = (number(state.objects as f64), number(self.events() as f64));
+        let relists = state.reflector.relists.total();
         format!("{pods} pods, {events} events, waiting: {}, relists {relists}", depths.join(", "))
     }
 

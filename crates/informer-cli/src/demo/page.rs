@@ -37,6 +37,7 @@ struct ReportPage<'a> {
     origin: String,
     equal: bool,
     verdict: String,
+    warning: Option<String>,
     differences: &'a [String],
     figures: Vec<(&'static str, String)>,
     handlers: Vec<[String; 5]>,
@@ -60,6 +61,7 @@ fn render(command: &str, report: &DemoReport, timeline: &Timeline) -> Result<Str
         origin: origin(),
         equal: report.equal,
         verdict: capitalized(&report.verdict()),
+        warning: report.warning().map(|warning| capitalized(&warning)),
         differences: &report.differences,
         figures: report.figures(),
         handlers: report.handler_rows(),
@@ -92,8 +94,8 @@ fn plots(timeline: &Timeline) -> Result<Vec<Plot>, PageError> {
         ),
         (
             "Waiting events",
-            "Events that wait for each handler. \"slow\" pauses for 1 ms after every fourth event, and its buffer \
-             merges events of the same pod. \"late\" is added during the run.",
+            "Events that wait for each handler and for the reconciler. \"slow\" pauses for 1 ms after every fourth \
+             event, and its buffer merges events of the same pod. \"late\" is added during the run.",
             chart(timeline.waiting(), "events"),
         ),
         (
@@ -166,6 +168,17 @@ mod tests {
         assert_eq!(page.matches("<svg ").count(), 3);
         let others = page.replace("http://www.w3.org/2000/svg", "");
         assert!(!["http:", "https:", "src="].iter().any(|link| others.contains(link)), "{others}");
+    }
+
+    #[test]
+    fn slower_run_than_requested_has_a_warning() {
+        let mut report = DemoReport::example(Vec::new());
+        let text = "only 500 of the requested 2,000 objects a second";
+        assert!(!render("informer demo", &report, &timeline()).unwrap().contains("objects a second"));
+        report.live_seconds = 16.0;
+        assert!(render("informer demo", &report, &timeline()).unwrap().contains(text));
+        let terminal = report.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(terminal.contains(text), "{terminal}");
     }
 
     #[test]

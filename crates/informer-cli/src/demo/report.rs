@@ -116,17 +116,27 @@ impl DemoReport {
         ]
     }
 
-    /// Returns the number of changes, the time that they took, and their rate. Names the requested rate if
-    /// the server or the client was not fast enough for it.
+    /// Returns the number of changes, the time that they took, and their rate.
     fn changes_text(&self) -> String {
-        let Self { changes, live_seconds, .. } = self;
-        let rate = (*changes as f64 / live_seconds.max(0.1)).round();
-        let text = format!("{} in {live_seconds:.1} s, {} a second", number(*changes as f64), number(rate));
-        if rate < f64::from(self.requested_rate) * 0.98 {
-            let requested = number(self.requested_rate.into());
-            return format!("{text} of {requested} requested: this machine is too slow or too busy");
-        }
-        text
+        let (changes, rate) = (number(self.changes as f64), number(self.rate()));
+        format!("{changes} in {:.1} s, {rate} a second", self.live_seconds)
+    }
+
+    /// Returns the changes per second.
+    fn rate(&self) -> f64 {
+        (self.changes as f64 / self.live_seconds.max(0.1)).round()
+    }
+
+    /// Returns a warning if the server or the client was not fast enough for the requested rate.
+    pub(crate) fn warning(&self) -> Option<String> {
+        let requested = f64::from(self.requested_rate);
+        (self.rate() < requested * 0.98).then(|| {
+            let (rate, requested) = (number(self.rate()), number(requested));
+            format!(
+                "the server changed only {rate} of the requested {requested} objects a second, because this \
+                 machine is too slow or too busy, so the latencies are not those of the requested rate"
+            )
+        })
     }
 
     /// Returns what was compared at the end, and with which result.
@@ -196,12 +206,27 @@ impl fmt::Display for DemoReport {
         }
         let color = if self.equal { AnsiColor::Green } else { AnsiColor::Red };
         let style = terminal::style(Style::new().fg_color(Some(color.into())).bold());
-        writeln!(f, "\n  {style}{}{style:#}", self.verdict())?;
+        for line in wrapped_paragraph(&self.verdict()) {
+            writeln!(f, "{style}{line}{style:#}")?;
+        }
+        let yellow = terminal::style(Style::new().fg_color(Some(AnsiColor::Yellow.into())));
+        for line in
+            self.warning().iter().flat_map(|warning| wrapped_paragraph(&format!("warning: {warning}")))
+        {
+            writeln!(f, "{yellow}{line}{yellow:#}")?;
+        }
         for difference in &self.differences {
             writeln!(f, "  - {difference}")?;
         }
         Ok(())
     }
+}
+
+/// Returns an empty line and the text, wrapped at 80 columns.
+fn wrapped_paragraph(text: &str) -> Vec<String> {
+    let options = textwrap::Options::new(80).initial_indent("  ").subsequent_indent("    ");
+    let lines = textwrap::wrap(text, options).into_iter().map(|line| line.into_owned());
+    std::iter::once(String::new()).chain(lines).collect()
 }
 
 fn whole(value: usize) -> String {

@@ -1,5 +1,6 @@
 //! Draws the screen of `informer watch --ui`.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Clear, Paragraph, Wrap};
+use ratatui::widgets::{Block, Clear, Paragraph};
 use tokio::time::Instant;
 
 use super::changes::{Change, ChangeKind, ChangeLog, Changes, ObjectId, Order, WatchedObject};
@@ -22,7 +23,7 @@ const RECENT: Duration = Duration::from_secs(3);
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// The maximum height of the message about a connection that does not work.
-const MAX_PROBLEM_LINES: usize = 3;
+const MAX_PROBLEM_LINES: usize = 4;
 
 /// The width of the terminal from which the changed fields are shown.
 const MIN_FIELDS_WIDTH: u16 = 60;
@@ -58,19 +59,19 @@ pub(super) struct Status {
 }
 
 impl Status {
-    /// Returns the message about the connection if it does not work now, and its height on a screen of this
-    /// width. A message that is too long ends with an ellipsis.
-    fn problem(&self, width: u16) -> Option<(String, u16)> {
-        let note = self.note.as_deref().filter(|_| !self.is_live)?;
+    /// Returns the lines of the message about the connection if it does not work now. A message that is too
+    /// long ends with an ellipsis.
+    fn problem(&self, width: u16) -> Vec<Line<'static>> {
+        let Some(note) = self.note.as_deref().filter(|_| !self.is_live) else { return Vec::new() };
         let text = format!("The objects may be outdated. {}", plain(note));
-        // Lines are wrapped at spaces, so that they are not quite full.
-        let in_line = (usize::from(width) * 9 / 10).max(1);
-        let lines = text.chars().count().div_ceil(in_line).min(MAX_PROBLEM_LINES);
-        let mut shown: String = text.chars().take(lines * in_line).collect();
-        if shown.len() < text.len() {
-            shown.push('…');
+        let width = usize::from(width).max(1);
+        let mut lines: Vec<String> = textwrap::wrap(&text, width).into_iter().map(Cow::into_owned).collect();
+        if lines.len() > MAX_PROBLEM_LINES {
+            lines.truncate(MAX_PROBLEM_LINES);
+            let last = lines.last_mut().into_iter();
+            last.for_each(|line| *line = textwrap::wrap(line, width - 1)[0].to_string() + "…");
         }
-        Some((shown, lines as u16))
+        lines.into_iter().map(Line::from).collect()
     }
 }
 
@@ -99,7 +100,7 @@ pub(super) fn draw(
         Constraint::Length(1),
         Constraint::Fill(table),
         Constraint::Fill(detail),
-        Constraint::Length(problem.as_ref().map_or(0, |(_, height)| *height)),
+        Constraint::Length(problem.len() as u16),
         Constraint::Length(1),
     ]);
     let [top, header, table, detail, message, bottom] = rows.areas(frame.area());
@@ -111,9 +112,7 @@ pub(super) fn draw(
         selected_object(state, &changes)
     };
     draw_detail(frame, state, selected, context, detail);
-    if let Some((text, _)) = problem {
-        frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: true }), message);
-    }
+    frame.render_widget(Paragraph::new(problem), message);
     draw_footer(frame, state, bottom);
     if state.shows_help {
         draw_help(frame);
