@@ -189,6 +189,7 @@ impl Samples {
         });
         if !is_same {
             self.seen.clear();
+            self.last_errors.clear();
             self.has_restarted = true;
         }
     }

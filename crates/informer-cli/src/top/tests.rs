@@ -121,7 +121,7 @@ async fn failures_are_an_error_only_if_a_key_has_been_failing_for_ten_seconds() 
     let mut screen = Screen::new(100, 24);
     let mut uptime = 10.0;
     let mut receive = |failing: u64, failing_seconds: Option<f64>| {
-        let mut event = event(screen.seconds, &[]);
+        let mut event = event(screen.seconds, &[reconcile(9, Some("the vault is sealed"))]);
         uptime += 1.0;
         event.snapshot.process.uptime_seconds = uptime;
         event.snapshot.process.program = "website-operator".to_owned();
@@ -175,6 +175,16 @@ async fn failures_of_the_last_minute_follow_the_uptime_of_the_program() {
     let recent = receive(261.0, 30, 62);
     assert_eq!((recent.failed, recent.finished), (59, Some(79)), "of 60 s, from the second sample");
     assert_eq!(receive(270.0, 30, 62).finished, None, "a gap of 9 s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn error_from_before_a_restart_is_not_the_last_error() {
+    let mut screen = Screen::new(100, 24);
+    let mut restarted = event(0, &[]);
+    restarted.snapshot.process.uptime_seconds = 1.0;
+    screen.app.update(LiveUpdate::Event(Box::new(restarted)), screen.now());
+    let recent = screen.app.samples.failures("website");
+    assert_eq!((recent.failed, recent.error), (2, None));
 }
 
 #[tokio::test(start_paused = true)]
