@@ -323,6 +323,8 @@ async fn lost_connection_help_and_quit() {
 async fn small_and_large_terminals_do_not_panic() {
     for (width, height) in [(1, 1), (10, 3), (20, 5), (59, 10), (250, 80)] {
         let mut screen = Screen::new(width, height);
+        screen.status.is_live = false;
+        screen.status.note = Some("pods: watch: connection refused; trying again".repeat(5));
         screen.keys("?xjkGg/a\n\x1bsJK\n");
         for name in ["a", "b", "c"] {
             screen.record(Event::Added { object: phase(name, 1, "Pending"), initial: false });

@@ -66,10 +66,10 @@ impl Status {
         let text = format!("The objects may be outdated. {}", plain(note));
         let width = usize::from(width).max(1);
         let mut lines: Vec<String> = textwrap::wrap(&text, width).into_iter().map(Cow::into_owned).collect();
-        if lines.len() > MAX_PROBLEM_LINES {
-            lines.truncate(MAX_PROBLEM_LINES);
-            let last = lines.last_mut().into_iter();
-            last.for_each(|line| *line = textwrap::wrap(line, width - 1)[0].to_string() + "…");
+        let is_cut = lines.len() > MAX_PROBLEM_LINES;
+        lines.truncate(MAX_PROBLEM_LINES);
+        if let Some(last) = lines.last_mut().filter(|_| is_cut) {
+            *last = textwrap::wrap(last, width - 1)[0].to_string() + "…";
         }
         lines.into_iter().map(Line::from).collect()
     }
