@@ -52,3 +52,24 @@ impl<R: ReconcileRequest> FailingKeys<R> {
         (since.len(), first.map(|first| now.saturating_duration_since(*first)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Request;
+
+    #[test]
+    fn failing_keys_beyond_the_limit_are_not_counted() {
+        let failing = FailingKeys::default();
+        let request = |number: usize| -> Request { format!("default/{number}").parse().expect("a key") };
+        let now = crate::clock::now();
+        for number in 0..MAX_FAILING + 2 {
+            failing.add(&request(number), now);
+        }
+        assert_eq!(failing.state(now), (MAX_FAILING, Some(Duration::ZERO)));
+        failing.remove(&request(MAX_FAILING));
+        assert_eq!(failing.state(now).0, MAX_FAILING, "this one was not counted");
+        failing.remove(&request(0));
+        assert_eq!(failing.state(now).0, MAX_FAILING - 1);
+    }
+}
