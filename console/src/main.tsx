@@ -102,7 +102,7 @@ function connection(): [string, string] {
   return [level, `${live} of ${replicas.stores.length} live`];
 }
 
-/** The names of a program and of its lease holder, which is usually the Pod; without a lease, of its host. */
+/** The name of a program and its identity in its leases, usually the name of its Pod; without a lease, its host. */
 function identityOf({ leases, process: { program = "", host } }: Snapshot): string {
   const election = leases.find((one) => one.kind === "leader-election");
   const { identity = host ?? "" } = election ?? leases[0] ?? {};

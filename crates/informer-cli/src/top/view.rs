@@ -100,8 +100,8 @@ fn draw_title(frame: &mut Frame<'_>, app: &App, theme: &Theme, area: Rect) {
     frame.render_widget(state, area);
 }
 
-/// Returns the names of the program and of its lease holder, which is usually the Pod; without a lease, of
-/// its host.
+/// Returns the name of the program and its identity in its leases, which is usually the name of its Pod;
+/// without a lease, the name of its host.
 fn identity(snapshot: &ConsoleSnapshot) -> String {
     let ProcessSnapshot { program, host, .. } = &snapshot.process;
     let identity = leader_election(snapshot).or(snapshot.leases.first()).map(|lease| lease.identity.as_str());

@@ -54,7 +54,7 @@ pub struct ProcessSnapshot {
     pub library: String,
     /// The name of the program, see [`program_name`](informer_client::program_name).
     pub program: String,
-    /// The host name, which is the name of the Pod in a cluster; `None` on systems without `/proc`.
+    /// The host name, which is usually the name of the Pod; `None` on systems without `/proc`.
     pub host: Option<String>,
     /// The process id.
     pub pid: u32,
