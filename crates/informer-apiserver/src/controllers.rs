@@ -25,7 +25,7 @@ use tokio::runtime::Handle;
 use crate::pipeline::{BackgroundTask, Pipeline, PromptTask};
 use crds::NameCache;
 
-/// Maximum number of objects that one background task deletes before it is queued again.
+/// Maximum number of objects that one background task deletes or queues before it is queued again.
 pub(crate) const MAX_DELETIONS_PER_TASK: usize = 256;
 
 #[derive(Debug)]
@@ -107,9 +107,12 @@ impl ControllerManager {
 
     fn run_task(&self, task: &BackgroundTask) {
         match task {
-            BackgroundTask::DependentsOf(uid) => self.check_dependents(uid),
+            BackgroundTask::DependentsOf { owner, after } => self.check_dependents(owner, after.as_ref()),
             BackgroundTask::Dependent(object) => self.delete_if_ownerless(object),
             BackgroundTask::Terminating(object) => self.propagate_deletion(object),
+            BackgroundTask::DependentsAfter { owner, after } => {
+                self.propagate_foreground(owner, Some(after));
+            }
             BackgroundTask::DeleteForeground(object) => self.delete_foreground(object),
             BackgroundTask::FinishForeground(object) => self.finish_foreground(object),
             BackgroundTask::Namespace(name) => self.sync_namespace(name),

@@ -9,15 +9,20 @@ use crate::model::json::parse;
 use crate::model::object_meta::{finalizers, metadata_of_mut};
 use crate::pipeline::ready::ready;
 use crate::pipeline::{BackgroundTask, DeleteOptions, ObjectRef, StoredObject, retry};
+use crate::registry::storage::DependentKey;
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
 impl ControllerManager {
-    pub(crate) fn check_dependents(&self, uid: &str) {
-        let dependents = self.dependents(uid, usize::MAX);
+    /// Queues a page of the dependents of an owner that was removed, and then the next page.
+    pub(crate) fn check_dependents(&self, uid: &str, after: Option<&DependentKey>) {
+        let DependentsPage { dependents, next } = self.dependents(uid, after);
         let tasks = dependents.iter().map(|dependent| BackgroundTask::Dependent(dependent.reference()));
         self.queues.background.add_all(tasks);
+        if next.is_some() {
+            self.queues.background.add(BackgroundTask::DependentsOf { owner: uid.into(), after: next });
+        }
     }
 
     pub(crate) fn delete_if_ownerless(&self, object: &ObjectRef) {
@@ -36,19 +41,38 @@ impl ControllerManager {
         let Value::Object(object) = parse(owner.stored.as_slice()) else { return };
         let held = finalizers(&object);
         if held.contains(&ORPHAN) {
-            let dependents = self.dependents(uid, MAX_DELETIONS_PER_TASK);
-            dependents.iter().for_each(|dependent| self.remove_owner_reference(dependent, uid));
-            if self.dependents(uid, 1).is_empty() {
-                self.remove_finalizer(&owner, ORPHAN);
-            } else {
+            let page = self.dependents(uid, None);
+            page.dependents.iter().for_each(|dependent| self.remove_owner_reference(dependent, uid));
+            if self.storage.read().has_dependents(uid) {
                 self.queues.background.add(BackgroundTask::Terminating(owner.reference()));
+            } else {
+                self.remove_finalizer(&owner, ORPHAN);
             }
         } else if held.contains(&FOREGROUND) {
-            let dependents = self.dependents(uid, usize::MAX);
-            let tasks = dependents.iter().map(|one| BackgroundTask::DeleteForeground(one.reference()));
-            self.queues.background.add_all(tasks);
-            self.queues.background.add(BackgroundTask::FinishForeground(owner.reference()));
+            self.propagate_foreground(&owner.reference(), None);
         }
+    }
+
+    /// Queues a page of the dependents of an owner that is deleted in the foreground, and then the next page
+    /// or the end of the deletion. A later page does nothing if the owner has lost its finalizer since.
+    pub(crate) fn propagate_foreground(&self, owner: &ObjectRef, after: Option<&DependentKey>) {
+        if after.is_some() && !self.is_deleted_in_foreground(owner) {
+            return;
+        }
+        let DependentsPage { dependents, next } = self.dependents(&owner.uid, after);
+        let tasks = dependents.iter().map(|one| BackgroundTask::DeleteForeground(one.reference()));
+        self.queues.background.add_all(tasks);
+        let owner = owner.clone();
+        self.queues.background.add(match next {
+            Some(after) => BackgroundTask::DependentsAfter { owner, after },
+            None => BackgroundTask::FinishForeground(owner),
+        });
+    }
+
+    fn is_deleted_in_foreground(&self, owner: &ObjectRef) -> bool {
+        let Some(owner) = self.find_ref(owner) else { return false };
+        let Value::Object(object) = parse(owner.stored.as_slice()) else { return false };
+        finalizers(&object).contains(&FOREGROUND)
     }
 
     pub(crate) fn delete_foreground(&self, object: &ObjectRef) {
@@ -113,8 +137,72 @@ impl ControllerManager {
         self.find_at(object.table, &object.key).filter(|found| found.stored.uid == object.uid)
     }
 
-    fn dependents(&self, uid: &str, max: usize) -> Vec<StoredObject> {
-        let places = self.storage.read().dependents(uid, max);
-        places.into_iter().filter_map(|(table, key)| self.find_at(table, &key)).collect()
+    /// Returns the page of dependents that follows the key `after`, or the first page.
+    fn dependents(&self, uid: &str, after: Option<&DependentKey>) -> DependentsPage {
+        let mut keys = self.storage.read().dependents(uid, after, MAX_DELETIONS_PER_TASK);
+        let dependents = keys.iter().filter_map(|found| self.find_at(found.table, &found.key)).collect();
+        let next = if keys.len() == MAX_DELETIONS_PER_TASK { keys.pop() } else { None };
+        DependentsPage { dependents, next }
+    }
+}
+
+/// At most [`MAX_DELETIONS_PER_TASK`] dependents of an owner.
+struct DependentsPage {
+    dependents: Vec<StoredObject>,
+    /// The last key of a full page, after which the next page begins.
+    next: Option<DependentKey>,
+}
+
+#[cfg(test)]
+mod tests {
+    use informer_core::Gvr;
+    use serde_json::{Value, json};
+
+    use super::MAX_DELETIONS_PER_TASK;
+    use crate::admission::Scope;
+    use crate::pipeline::DeleteOptions;
+    use crate::pipeline::ready::ready;
+    use crate::server::ApiServer;
+
+    const DEPENDENTS: usize = 1_000;
+
+    /// Deletes an owner of many dependents. Asserts that no task queues more than a page of them, and that
+    /// all objects are deleted.
+    fn delete_owner(options: &DeleteOptions) {
+        let server = ApiServer::builder().build();
+        let maps = Gvr::new("", "v1", "configmaps");
+        let owner = server.create(&maps, "n", json!({"metadata": {"name": "owner"}})).unwrap();
+        let reference = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"],
+            "blockOwnerDeletion": true,
+        });
+        let dependent = |index: usize| -> Value {
+            let name = format!("dependent-{index}");
+            json!({"metadata": {"name": name, "namespace": "n", "ownerReferences": [reference]}})
+        };
+        assert_eq!(server.load(&maps, (0..DEPENDENTS).map(dependent)).unwrap(), DEPENDENTS);
+        let manager = &server.shared.manager;
+        let resource = manager.resource(&maps).unwrap();
+        ready(manager.delete(Scope::new(&resource, Some("n")), "owner", options)).unwrap();
+        let (mut tasks, mut growth, mut before) = (0, 0, manager.queues.background.len());
+        while manager.run_ready_task() {
+            let after = manager.queues.background.len();
+            growth = growth.max(after.saturating_sub(before));
+            before = after;
+            tasks += 1;
+        }
+        assert!(growth <= MAX_DELETIONS_PER_TASK, "one task queued {growth} others");
+        assert!(tasks > DEPENDENTS, "only {tasks} tasks");
+        assert!(server.list(&maps, "n").unwrap().is_empty());
+    }
+
+    #[test]
+    fn background_deletion_queues_dependents_in_pages() {
+        delete_owner(&DeleteOptions::now());
+    }
+
+    #[test]
+    fn foreground_deletion_queues_dependents_in_pages() {
+        delete_owner(&DeleteOptions::foreground());
     }
 }

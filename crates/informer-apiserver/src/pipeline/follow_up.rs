@@ -13,7 +13,7 @@ use crate::model::json::parse;
 use crate::model::kinds::{Kind, definition_of};
 use crate::pipeline::Pipeline;
 use crate::registry::Resource;
-use crate::registry::storage::Stored;
+use crate::registry::storage::{DependentKey, Stored};
 
 /// A controller task that runs before the response to the request that caused it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -31,12 +31,14 @@ pub(crate) enum PromptTask {
 /// A task that deletes objects.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum BackgroundTask {
-    /// Check the dependents of an owner that was removed.
-    DependentsOf(Box<str>),
+    /// Check a page of the dependents of an owner that was removed.
+    DependentsOf { owner: Box<str>, after: Option<DependentKey> },
     /// Delete an object if none of its owners exists.
     Dependent(ObjectRef),
     /// Orphan or delete the dependents of an object that is being deleted, as its finalizers require.
     Terminating(ObjectRef),
+    /// Delete the page of dependents after this key, because their owner is deleted in the foreground.
+    DependentsAfter { owner: ObjectRef, after: DependentKey },
     /// Delete a dependent in the foreground, because its owner is deleted in the foreground.
     DeleteForeground(ObjectRef),
     /// Remove an object that is deleted in the foreground and has no dependents left.
@@ -213,7 +215,7 @@ impl Pipeline {
         }
         let queue = &self.queues.background;
         if self.storage.read().has_dependents(&removed.uid) {
-            queue.add(BackgroundTask::DependentsOf(removed.uid.clone()));
+            queue.add(BackgroundTask::DependentsOf { owner: removed.uid.clone(), after: None });
         }
         if removed.owners.is_empty() {
             return;

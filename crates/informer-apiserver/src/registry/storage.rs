@@ -16,6 +16,7 @@ mod object;
 mod wire;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::ops::Bound;
 use std::sync::Arc;
 
 pub(crate) use encode::{Draft, draft, draft_managed, draft_stored};
@@ -66,7 +67,20 @@ pub(crate) struct Storage {
     /// Tables of removed kinds that still have a history, oldest first.
     closed: VecDeque<usize>,
     /// Maps the UID of an owner to the tables and keys of its dependents.
-    dependents: HashMap<Box<str>, BTreeSet<(usize, Box<str>)>>,
+    dependents: HashMap<Box<str>, BTreeSet<DependentKey>>,
+}
+
+/// The table and key of a dependent. The dependents of an owner are ordered by them.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct DependentKey {
+    pub(crate) table: usize,
+    pub(crate) key: Box<str>,
+}
+
+impl DependentKey {
+    fn of(table: usize, stored: &Stored) -> Self {
+        Self { table, key: stored.key.as_str().into() }
+    }
 }
 
 #[derive(Debug)]
@@ -239,10 +253,18 @@ impl Storage {
         Ok(self.version)
     }
 
-    /// Returns the tables and keys of at most `max` dependents of the owner with this UID.
-    pub(crate) fn dependents(&self, uid: &str, max: usize) -> Vec<(usize, String)> {
-        let found = self.dependents.get(uid).into_iter().flatten().take(max);
-        found.map(|(table, key)| (*table, key.to_string())).collect()
+    /// Returns the keys of at most `max` dependents of the owner with this UID. They begin with the first
+    /// dependent, or with the one that follows the key `after`.
+    pub(crate) fn dependents(
+        &self,
+        uid: &str,
+        after: Option<&DependentKey>,
+        max: usize,
+    ) -> Vec<DependentKey> {
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let all = self.dependents.get(uid);
+        let found = all.into_iter().flat_map(|all| all.range((start, Bound::Unbounded)));
+        found.take(max).cloned().collect()
     }
 
     pub(crate) fn has_dependents(&self, uid: &str) -> bool {
@@ -257,14 +279,14 @@ impl Storage {
         }
         for (uid, stored) in old.iter().zip(before.into_iter().cycle()) {
             if let Some(all) = self.dependents.get_mut(uid) {
-                all.remove(&(table, stored.key.as_str().into()));
+                all.remove(&DependentKey::of(table, stored));
                 if all.is_empty() {
                     self.dependents.remove(uid);
                 }
             }
         }
         for (uid, stored) in new.iter().zip(after.into_iter().cycle()) {
-            self.dependents.entry(uid.clone()).or_default().insert((table, stored.key.as_str().into()));
+            self.dependents.entry(uid.clone()).or_default().insert(DependentKey::of(table, stored));
         }
     }
 
