@@ -51,6 +51,7 @@ pub(crate) use follow_up::{
     PromptTask, ROOT_CA, StoredObject,
 };
 pub(crate) use patch::PatchType;
+use retry::CreateError;
 pub(crate) use retry::{WriteError, retry};
 pub(crate) use scale::NewScale;
 use scope::Drafted;
@@ -171,7 +172,7 @@ impl Pipeline {
     ) -> Result<Written, ApiError> {
         object_meta::remove_server_fields(&mut object);
         let managers = self.manage_created(scope, &mut object, mode).await;
-        self.store_new(scope, (object, managers), mode).await
+        Ok(self.store_new(scope, (object, managers), mode).await?)
     }
 
     /// Stores a new object. Its managed fields are in the object, or are given as JSON text.
@@ -180,7 +181,7 @@ impl Pipeline {
         scope: Scope<'_>,
         (mut object, managers): (Object, Option<String>),
         mode: WriteMode,
-    ) -> Result<Written, ApiError> {
+    ) -> Result<Written, CreateError> {
         let kind = scope.kind();
         match mode {
             WriteMode::Raw => {}
@@ -245,15 +246,18 @@ impl Pipeline {
                     return Ok(written.warned(warnings));
                 }
                 Err(WriteError::Conflict) if generates_name => {}
-                Err(WriteError::Api(error)) => return Err(error),
-                Err(WriteError::Conflict) => {
-                    let found = self.find(scope.resource, scope.namespace, &name);
-                    let terminating = found.is_ok_and(|found| found.terminating);
-                    return Err(ApiError::already_exists(kind, &name, terminating));
-                }
+                Err(WriteError::Api(error)) => return Err(error.into()),
+                Err(WriteError::Conflict) => return Err(self.already_exists(scope, &name)),
             }
         }
-        Err(ApiError::no_unique_name(kind, object_meta::text(&object, "name")))
+        Err(ApiError::no_unique_name(kind, object_meta::text(&object, "name")).into())
+    }
+
+    /// Returns the error for a new object whose name another object has.
+    fn already_exists(&self, scope: Scope<'_>, name: &str) -> CreateError {
+        let found = self.find(scope.resource, scope.namespace, name);
+        let terminating = found.is_ok_and(|found| found.terminating);
+        CreateError::AlreadyExists(ApiError::already_exists(scope.kind(), name, terminating))
     }
 
     /// Prepares and validates a new object.

@@ -172,13 +172,23 @@ impl Store {
         namespace: Option<&str>,
         name: &str,
     ) -> Result<Arc<Stored>, ApiError> {
+        let found = self.find_if_exists(resource, namespace, name)?;
+        found.ok_or_else(|| ApiError::not_found(&resource.kind, name))
+    }
+
+    /// Returns the stored object, if it exists. An invalid name is an error.
+    pub(crate) fn find_if_exists(
+        &self,
+        resource: &Resource,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Option<Arc<Stored>>, ApiError> {
         check_path_name(name)?;
         let key = match namespace {
             Some(namespace) => format!("{namespace}/{name}"),
             None => name.to_owned(),
         };
-        let found = self.storage.read().get(resource.table, &key).cloned();
-        found.ok_or_else(|| ApiError::not_found(&resource.kind, name))
+        Ok(self.storage.read().get(resource.table, &key).cloned())
     }
 
     pub(crate) fn now(&self) -> String {

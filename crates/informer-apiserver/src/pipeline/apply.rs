@@ -18,7 +18,7 @@ use crate::model::object_meta;
 use crate::model::write_options::{FieldValidation, WriteMode};
 use crate::pipeline::managed_fields::{FieldTracker, ManagedWrite, managed_fields_of, set_managed_fields};
 use crate::pipeline::merge::{Origin, go_type};
-use crate::pipeline::retry::{MAX_ATTEMPTS, WriteError};
+use crate::pipeline::retry::{CreateError, MAX_ATTEMPTS, WriteError};
 use crate::pipeline::{Pipeline, Written};
 use crate::registry::storage::Stored;
 
@@ -79,12 +79,10 @@ impl Pipeline {
     ) -> Result<Written, ApiError> {
         let kind = scope.kind();
         for _ in 0..MAX_ATTEMPTS {
-            let applied = match self.find(scope.resource, scope.namespace, name) {
-                Ok(current) => self.apply_to(scope, current, apply, mode).await,
-                Err(missing) if missing.code == 404 && mode == WriteMode::Main => {
-                    self.apply_new(scope, name, apply).await
-                }
-                Err(error) => return Err(error),
+            let applied = match self.find_if_exists(scope.resource, scope.namespace, name)? {
+                Some(current) => self.apply_to(scope, current, apply, mode).await,
+                None if mode == WriteMode::Main => self.apply_new(scope, name, apply).await,
+                None => return Err(ApiError::not_found(kind, name)),
             };
             match applied {
                 Ok(written) => {
@@ -146,8 +144,8 @@ impl Pipeline {
         match self.store_new(scope, (object, None), WriteMode::Main).await {
             Ok(written) => Ok(written.warned(warnings)),
             // Another write has created the object in the meantime, so the apply must be repeated as a merge.
-            Err(error) if error.reason() == "AlreadyExists" => Err(WriteError::Conflict),
-            Err(error) => Err(error.into()),
+            Err(CreateError::AlreadyExists(_)) => Err(WriteError::Conflict),
+            Err(CreateError::Api(error)) => Err(error.into()),
         }
     }
 

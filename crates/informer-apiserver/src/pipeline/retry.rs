@@ -28,6 +28,28 @@ impl From<Changed> for WriteError {
     }
 }
 
+/// The error of a creation.
+#[derive(Debug)]
+pub(crate) enum CreateError {
+    /// Another object has the name. Contains the response to a client that creates the object.
+    AlreadyExists(ApiError),
+    Api(ApiError),
+}
+
+impl From<ApiError> for CreateError {
+    fn from(error: ApiError) -> Self {
+        Self::Api(error)
+    }
+}
+
+impl From<CreateError> for ApiError {
+    fn from(error: CreateError) -> Self {
+        match error {
+            CreateError::AlreadyExists(error) | CreateError::Api(error) => error,
+        }
+    }
+}
+
 impl WriteError {
     pub(crate) fn warned(self, warnings: Vec<String>) -> Self {
         match self {

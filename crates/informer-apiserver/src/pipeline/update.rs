@@ -51,17 +51,13 @@ impl Pipeline {
         metadata::check_url_name(object, name)?;
         let given = metadata::version(object)?;
         for _ in 0..MAX_ATTEMPTS {
-            let current = match self.find(scope.resource, scope.namespace, name) {
-                Err(missing)
-                    if missing.code == 404
-                        && kind.traits.has(Traits::UPSERT)
-                        && mode != WriteMode::Status =>
-                {
-                    let mut object = object.clone();
-                    metadata_of_mut(&mut object).remove("resourceVersion");
-                    return self.create(scope, Value::Object(object), mode).await;
+            let Some(current) = self.find_if_exists(scope.resource, scope.namespace, name)? else {
+                if !kind.traits.has(Traits::UPSERT) || mode == WriteMode::Status {
+                    return Err(ApiError::not_found(kind, name));
                 }
-                found => found?,
+                let mut object = object.clone();
+                metadata_of_mut(&mut object).remove("resourceVersion");
+                return self.create(scope, Value::Object(object), mode).await;
             };
             if given.is_some_and(|given| given != current.version) {
                 return Err(scope.stale_version_error(self, object, name));
