@@ -52,7 +52,7 @@ pub(crate) use follow_up::{
 };
 pub(crate) use patch::PatchType;
 use retry::CreateError;
-pub(crate) use retry::{WriteError, retry};
+pub(crate) use retry::{OnConflict, WriteError, retry};
 pub(crate) use scale::NewScale;
 use scope::Drafted;
 
@@ -246,7 +246,9 @@ impl Pipeline {
                     return Ok(written.warned(warnings));
                 }
                 Err(WriteError::Conflict) if generates_name => {}
-                Err(WriteError::Api(error)) => return Err(error.into()),
+                Err(WriteError::NestedConflict(error) | WriteError::Api(error)) => {
+                    return Err(error.into());
+                }
                 Err(WriteError::Conflict) => return Err(self.already_exists(scope, &name)),
             }
         }

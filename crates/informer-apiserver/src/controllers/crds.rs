@@ -112,7 +112,7 @@ impl ControllerManager {
         self.update_status_managers(resource, current, &mut object);
         match self.put_or_remove(Scope::new(resource, None), current, &object) {
             Ok(stored) => CrdStep::Written(stored.map(|stored| (stored, Value::Object(object)))),
-            Err(WriteError::Conflict) => CrdStep::Conflict,
+            Err(WriteError::Conflict | WriteError::NestedConflict(_)) => CrdStep::Conflict,
             Err(WriteError::Api(_)) => CrdStep::Nothing,
         }
     }

@@ -8,7 +8,7 @@ use crate::model::json::Object;
 use crate::model::json::parse;
 use crate::model::object_meta::{finalizers, metadata_of_mut};
 use crate::pipeline::ready::ready;
-use crate::pipeline::{BackgroundTask, DeleteOptions, ObjectRef, StoredObject, retry};
+use crate::pipeline::{BackgroundTask, DeleteOptions, ObjectRef, OnConflict, StoredObject, retry};
 use crate::registry::storage::DependentKey;
 
 const ORPHAN: &str = "orphan";
@@ -122,14 +122,15 @@ impl ControllerManager {
     /// Applies `change` to an object and writes it. Repeats both after a conflict with another write.
     fn change(&self, of: &StoredObject, change: impl Fn(&mut Object)) {
         let name = of.stored.key.name();
-        let changed = retry(&of.resource.kind, name, || {
+        let change = &change;
+        let changed = retry(&of.resource.kind, name, OnConflict::Retry, || async move {
             let current = self.find(&of.resource, of.stored.key.namespace(), name)?;
             let Value::Object(mut object) = parse(current.as_slice()) else { return Ok(None) };
             change(&mut object);
             self.put_or_remove(of.scope(), &current, &object)
         });
         // The only possible error is that the object was deleted in the meantime, so it is ignored.
-        drop(changed);
+        drop(ready(changed));
     }
 
     /// Returns the referenced object, or `None` if it was removed, possibly re-created with another UID.

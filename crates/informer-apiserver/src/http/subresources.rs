@@ -138,7 +138,7 @@ impl Call<'_> {
         };
         let binding = self.admit_subresource(scope, binding, check).await?;
         let pods = self.shared.resource(&informer_core::Gvr::new("", "v1", "pods"))?;
-        self.shared.bind(Scope { resource: &pods, ..scope }, name, &binding)?;
+        self.shared.bind(Scope { resource: &pods, ..scope }, name, &binding).await?;
         Ok(created())
     }
 

@@ -18,7 +18,7 @@ use crate::model::object_meta;
 use crate::model::write_options::{FieldValidation, WriteMode};
 use crate::pipeline::managed_fields::{FieldTracker, ManagedWrite, managed_fields_of, set_managed_fields};
 use crate::pipeline::merge::{Origin, go_type};
-use crate::pipeline::retry::{CreateError, MAX_ATTEMPTS, WriteError};
+use crate::pipeline::retry::{CreateError, OnConflict, WriteError, retry};
 use crate::pipeline::{Pipeline, Written};
 use crate::registry::storage::Stored;
 
@@ -55,6 +55,12 @@ impl Application {
         Ok(Self { config, force, duplicates })
     }
 
+    /// Returns true if the configuration has a resourceVersion. The apply must not be repeated after a
+    /// conflict then.
+    pub(crate) fn sets_version(&self) -> bool {
+        !object_meta::text(&self.config, "resourceVersion").is_empty()
+    }
+
     /// Handles duplicate keys in the configuration as `fieldValidation` requires: returns warnings or an
     /// error.
     pub(crate) fn check_duplicates(&self, validation: FieldValidation) -> Result<Vec<String>, ApiError> {
@@ -78,27 +84,16 @@ impl Pipeline {
         mode: WriteMode,
     ) -> Result<Written, ApiError> {
         let kind = scope.kind();
-        for _ in 0..MAX_ATTEMPTS {
-            let applied = match self.find_if_exists(scope.resource, scope.namespace, name)? {
+        retry(kind, name, OnConflict::of(apply.sets_version()), || async move {
+            let written = match self.find_if_exists(scope.resource, scope.namespace, name)? {
                 Some(current) => self.apply_to(scope, current, apply, mode).await,
                 None if mode == WriteMode::Main => self.apply_new(scope, name, apply).await,
-                None => return Err(ApiError::not_found(kind, name)),
-            };
-            match applied {
-                Ok(written) => {
-                    self.after_write(scope, name);
-                    return Ok(written);
-                }
-                Err(WriteError::Conflict)
-                    if !object_meta::text(&apply.config, "resourceVersion").is_empty() =>
-                {
-                    break;
-                }
-                Err(WriteError::Conflict) => {}
-                Err(WriteError::Api(error)) => return Err(error),
-            }
-        }
-        Err(ApiError::modified(kind, name))
+                None => Err(ApiError::not_found(kind, name).into()),
+            }?;
+            self.after_write(scope, name);
+            Ok(written)
+        })
+        .await
     }
 
     async fn apply_to(

@@ -17,7 +17,7 @@ use crate::model::metadata::wire_time;
 use crate::model::object_meta;
 use crate::model::object_meta::metadata_of_mut;
 use crate::model::query::Query;
-use crate::pipeline::retry::{MAX_ATTEMPTS, WriteError};
+use crate::pipeline::retry::{OnConflict, WriteError, retry};
 use crate::pipeline::{Drafted, Pipeline};
 use crate::registry::storage::{Changed, Expect, ObjectForm, Stored};
 
@@ -164,16 +164,13 @@ impl Pipeline {
         name: &str,
         options: &DeleteOptions,
     ) -> Result<Deleted, ApiError> {
-        for _ in 0..MAX_ATTEMPTS {
+        // The preconditions are checked at each attempt, so a conflict is never final.
+        retry(scope.kind(), name, OnConflict::Retry, || async move {
             let current = self.find(scope.resource, scope.namespace, name)?;
             check_preconditions(scope.kind(), &current, options)?;
-            match self.try_delete(scope, &current, options).await {
-                Ok(deleted) => return Ok(deleted),
-                Err(WriteError::Conflict) => {}
-                Err(WriteError::Api(error)) => return Err(error),
-            }
-        }
-        Err(ApiError::modified(scope.kind(), name))
+            self.try_delete(scope, &current, options).await
+        })
+        .await
     }
 
     async fn try_delete(

@@ -14,7 +14,7 @@ use crate::model::selectors::selector_text;
 use crate::model::write_options::WriteMode;
 use crate::pipeline::delete::{UncheckedDeleteOptions, check_preconditions};
 use crate::pipeline::pods::set_condition;
-use crate::pipeline::retry::{MAX_ATTEMPTS, WriteError, retry};
+use crate::pipeline::retry::{OnConflict, WriteError, retry};
 use crate::pipeline::{DeleteOptions, Pipeline};
 use crate::registry::select::Filter;
 use crate::registry::storage::Stored;
@@ -63,26 +63,26 @@ impl Pipeline {
         }
         let unchecked = UncheckedDeleteOptions::of_body(&given);
         scope.dry_run = unchecked.options.dry_run;
-        // A conflict with the resourceVersion of the client is final.
-        let attempts = if unchecked.options.version.is_some() { 1 } else { MAX_ATTEMPTS };
-        let mut conflict = None;
-        for _ in 0..attempts {
+        let (scope, unchecked) = (scope, &unchecked);
+        let on_conflict = OnConflict::of(unchecked.options.version.is_some());
+        retry(scope.kind(), name, on_conflict, || async move {
             let current = self.find(scope.resource, scope.namespace, name)?;
             let pod = parse(current.as_slice());
             let mut unchecked = unchecked.clone();
             match BudgetCheck::of_pod(&pod) {
-                BudgetCheck::Required => return self.evict_within_budget(scope, &current, unchecked).await,
+                BudgetCheck::Required => {
+                    return Ok(self.evict_within_budget(scope, &current, unchecked).await?);
+                }
                 BudgetCheck::SkippedWhilePending if unchecked.options.version.is_none() => {
                     unchecked.options.version = Some(current.version.to_string());
                 }
                 BudgetCheck::SkippedWhilePending | BudgetCheck::Skipped => {}
             }
-            match self.delete_evicted(scope, name, unchecked).await {
-                Err(error) if error.is_conflict() => conflict = Some(error),
-                result => return result,
-            }
-        }
-        Err(conflict.unwrap_or_else(|| ApiError::modified(scope.kind(), name)))
+            self.delete_evicted(scope, name, unchecked).await.map_err(|error| {
+                if error.is_conflict() { WriteError::NestedConflict(error) } else { error.into() }
+            })
+        })
+        .await
     }
 
     /// Evicts a pod that its PDB may protect.
@@ -114,7 +114,7 @@ impl Pipeline {
         if scope.dry_run {
             return self.delete(scope, name, &unchecked.check()?).await.map(drop);
         }
-        let marked = self.mark_evicted(scope, name, &unchecked.options)?;
+        let marked = self.mark_evicted(scope, name, &unchecked.options).await?;
         // As in kube-apiserver, the options are validated after the pod has got its condition.
         let options = unchecked.check()?;
         self.delete(scope, name, &options.following(&marked)).await.map(drop)
@@ -130,7 +130,7 @@ impl Pipeline {
     ) -> Result<Option<String>, ApiError> {
         let resource = self.resource(&Gvr::new("policy", "v1", "poddisruptionbudgets"))?;
         let budgets = Scope { resource: &resource, ..scope };
-        for _ in 0..MAX_ATTEMPTS {
+        retry(budgets.kind(), pod_name, OnConflict::Retry, || async move {
             let matching = self.matching_budgets(budgets, pod);
             let budget = match &matching[..] {
                 [] => return Ok(None),
@@ -138,7 +138,7 @@ impl Pipeline {
                 _ => {
                     let why = "This pod has more than one PodDisruptionBudget, which the eviction subresource does \
                                not support.";
-                    return Err(ApiError::new(500, "", why));
+                    return Err(ApiError::new(500, "", why).into());
                 }
             };
             let mut object = parse(budget.as_slice());
@@ -147,15 +147,14 @@ impl Pipeline {
             }
             check_budget(&object)?;
             self.decrement(&mut object, pod_name);
-            let Value::Object(mut object) = object else { return Err(ApiError::unknown_resource()) };
+            let Value::Object(mut object) = object else {
+                return Err(ApiError::unknown_resource().into());
+            };
             self.update_status_managers(budgets.resource, budget, &mut object);
-            match self.replace(budgets, Arc::clone(budget), object, WriteMode::Status).await {
-                Ok(_) => return Ok(None),
-                Err(WriteError::Conflict) => {}
-                Err(WriteError::Api(error)) => return Err(error),
-            }
-        }
-        Err(ApiError::modified(budgets.kind(), pod_name))
+            self.replace(budgets, Arc::clone(budget), object, WriteMode::Status).await?;
+            Ok(None)
+        })
+        .await
     }
 
     /// Records in the status of a PDB that a pod is being evicted.
@@ -192,13 +191,13 @@ impl Pipeline {
         live.iter().filter(|stored| filter.matches(stored) && applies(stored)).cloned().collect()
     }
 
-    fn mark_evicted(
+    async fn mark_evicted(
         &self,
         scope: Scope<'_>,
         name: &str,
         options: &DeleteOptions,
     ) -> Result<Arc<Stored>, ApiError> {
-        retry(scope.kind(), name, || {
+        retry(scope.kind(), name, OnConflict::Retry, || async move {
             let current = self.find(scope.resource, scope.namespace, name)?;
             check_preconditions(scope.kind(), &current, options)?;
             let mut pod = parse(current.as_slice());
@@ -215,6 +214,7 @@ impl Pipeline {
             let Value::Object(pod) = pod else { return Err(ApiError::unknown_resource().into()) };
             self.put(scope, &current, &pod)
         })
+        .await
     }
 }
 

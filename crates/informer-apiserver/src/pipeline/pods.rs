@@ -7,10 +7,10 @@ use crate::model::error::{ApiError, Details};
 use crate::model::json::parse;
 use crate::pipeline::Pipeline;
 use crate::pipeline::preconditions::{Precondition, check_state};
-use crate::pipeline::retry::retry;
+use crate::pipeline::retry::{OnConflict, retry};
 
 impl Pipeline {
-    pub(crate) fn bind(&self, scope: Scope<'_>, name: &str, binding: &Value) -> Result<(), ApiError> {
+    pub(crate) async fn bind(&self, scope: Scope<'_>, name: &str, binding: &Value) -> Result<(), ApiError> {
         let target = &binding["target"];
         let (kind, node) = (text(&target["kind"]), text(&target["name"]));
         if !matches!(kind, "" | "Node") {
@@ -21,7 +21,7 @@ impl Pipeline {
         if node.is_empty() {
             return Err(ApiError::new(500, "", "target.name: Required value"));
         }
-        retry(scope.kind(), name, || {
+        retry(scope.kind(), name, OnConflict::Retry, || async move {
             let current = self.find(scope.resource, scope.namespace, name)?;
             let (metadata, version) = (&binding["metadata"], current.version.to_string());
             let uid = Precondition { field: "UID", expected: text(&metadata["uid"]), stored: &current.uid };
@@ -64,6 +64,7 @@ impl Pipeline {
             // The pod is stored with `put`, which does not change the generation and also stores the status.
             self.put(scope, &current, &pod).map(drop)
         })
+        .await
     }
 }
 

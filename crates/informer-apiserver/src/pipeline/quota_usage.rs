@@ -87,7 +87,7 @@ impl Pipeline {
             match self.write_plugin_usages(&quotas, &used) {
                 Ok(()) => return Ok(Some(guard)),
                 Err(WriteError::Conflict) => {}
-                Err(WriteError::Api(error)) => return Err(error),
+                Err(WriteError::NestedConflict(error) | WriteError::Api(error)) => return Err(error),
             }
         }
         Err(ApiError::internal("quotas change faster than they can be charged"))

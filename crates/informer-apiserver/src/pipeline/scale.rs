@@ -16,7 +16,7 @@ use crate::model::selectors::selector_text;
 use crate::model::write_options::WriteMode;
 use crate::pipeline::managed_fields::{ManagedWrite, set_managed_fields};
 use crate::pipeline::merge::{Origin, undecodable};
-use crate::pipeline::retry::{MAX_ATTEMPTS, WriteError};
+use crate::pipeline::retry::{OnConflict, WriteError, retry};
 use crate::pipeline::{Application, PatchType, Pipeline};
 use crate::registry::storage::Stored;
 
@@ -27,6 +27,19 @@ pub(crate) enum NewScale {
     Put(Value),
     Patch(PatchType),
     Apply(Application),
+}
+
+impl NewScale {
+    /// Returns true if the client has set the resourceVersion. The write must not be repeated then.
+    fn sets_version(&self) -> bool {
+        match self {
+            Self::Put(scale) => {
+                scale["metadata"]["resourceVersion"].as_str().is_some_and(|version| !version.is_empty())
+            }
+            Self::Patch(patch) => patch.sets_version(),
+            Self::Apply(apply) => apply.sets_version(),
+        }
+    }
 }
 
 struct DesiredScale {
@@ -49,7 +62,7 @@ impl Pipeline {
         new: &NewScale,
     ) -> Result<(Value, Vec<String>), ApiError> {
         let kind = scope.kind();
-        for _ in 0..MAX_ATTEMPTS {
+        retry(kind, name, OnConflict::of(new.sets_version()), || async move {
             let current = self.find(scope.resource, scope.namespace, name)?;
             let old = parse(self.present(scope, &current).await?.as_slice());
             let before = scale(kind, &old)?;
@@ -57,28 +70,23 @@ impl Pipeline {
             check(&desired, name)?;
             let version = desired["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
             if !version.is_empty() && version != current.version.to_string() {
-                break;
+                return Err(WriteError::Conflict);
             }
             let desired = self.admit_scale(scope, desired, &before, current.version).await?;
             let mut changed = old;
             let replicas = desired["spec"]["replicas"].as_i64().unwrap_or_default();
             set(&mut changed, &paths(kind).spec, replicas.into());
-            let Value::Object(mut changed) = changed else { return Err(ApiError::unknown_resource()) };
+            let Value::Object(mut changed) = changed else {
+                return Err(ApiError::unknown_resource().into());
+            };
             if let Some(managed) = managed {
                 set_managed_fields(&mut changed, &managed);
             }
             let scope = Scope { admission: None, scales: true, ..scope };
-            match self.replace(scope, current, changed, WriteMode::Main).await {
-                Ok(written) => {
-                    let written = written.warned(warnings);
-                    return Ok((scale(kind, &written.value())?, written.warnings));
-                }
-                Err(WriteError::Conflict) if !version.is_empty() => break,
-                Err(WriteError::Conflict) => {}
-                Err(WriteError::Api(error)) => return Err(error),
-            }
-        }
-        Err(ApiError::modified(kind, name))
+            let written = self.replace(scope, current, changed, WriteMode::Main).await?.warned(warnings);
+            Ok((scale(kind, &written.value())?, written.warnings))
+        })
+        .await
     }
 
     /// Runs admission for a Scale. The following write of the scaled object does not run admission again.

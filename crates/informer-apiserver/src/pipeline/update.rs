@@ -17,7 +17,7 @@ use crate::model::object_meta::{metadata_of, metadata_of_mut};
 use crate::model::write_options::{FieldValidation, WriteMode};
 use crate::pipeline::merge::{merge_update, undecodable};
 use crate::pipeline::patch::PatchType;
-use crate::pipeline::retry::{MAX_ATTEMPTS, WriteError};
+use crate::pipeline::retry::{OnConflict, WriteError, retry};
 use crate::pipeline::scope::Drafted;
 use crate::pipeline::{Pipeline, Written, grace_of, is_terminating_object, managed_fields, preconditions};
 use crate::registry::storage::{Expect, Stored, draft};
@@ -50,37 +50,31 @@ impl Pipeline {
         let kind = scope.kind();
         metadata::check_url_name(object, name)?;
         let given = metadata::version(object)?;
-        for _ in 0..MAX_ATTEMPTS {
+        retry(kind, name, OnConflict::of(given.is_some()), || async move {
             let Some(current) = self.find_if_exists(scope.resource, scope.namespace, name)? else {
                 if !kind.traits.has(Traits::UPSERT) || mode == WriteMode::Status {
-                    return Err(ApiError::not_found(kind, name));
+                    return Err(ApiError::not_found(kind, name).into());
                 }
                 let mut object = object.clone();
                 metadata_of_mut(&mut object).remove("resourceVersion");
-                return self.create(scope, Value::Object(object), mode).await;
+                return Ok(self.create(scope, Value::Object(object), mode).await?);
             };
             if given.is_some_and(|given| given != current.version) {
-                return Err(scope.stale_version_error(self, object, name));
+                return Err(scope.stale_version_error(self, object, name).into());
             }
             preconditions::check_precondition(kind, &current, object)?;
             let needs_version = kind.traits.has(Traits::NEEDS_VERSION) && !mode.is_of_program();
             if given.is_none() && needs_version {
-                return Err(ApiError::version_missing(kind, name));
+                return Err(ApiError::version_missing(kind, name).into());
             }
             let old = self.read_stored(scope, current).await?;
             let mut new = object.clone();
             self.manage_updated(scope, &old.object, &mut new, mode).await;
-            match self.replace_read(scope, &old, new, mode).await {
-                Ok(written) => {
-                    self.after_write(scope, name);
-                    return Ok(written);
-                }
-                Err(WriteError::Conflict) if given.is_some() => break,
-                Err(WriteError::Conflict) => {}
-                Err(WriteError::Api(error)) => return Err(error),
-            }
-        }
-        Err(ApiError::modified(kind, name))
+            let written = self.replace_read(scope, &old, new, mode).await?;
+            self.after_write(scope, name);
+            Ok(written)
+        })
+        .await
     }
 
     /// Replaces the stored object `current`.
@@ -188,23 +182,16 @@ impl Pipeline {
         patch: &PatchType,
         mode: WriteMode,
     ) -> Result<Written, ApiError> {
-        let kind = scope.kind();
-        for _ in 0..MAX_ATTEMPTS {
+        retry(scope.kind(), name, OnConflict::of(patch.sets_version()), || async move {
             let current = self.find(scope.resource, scope.namespace, name)?;
             let old = self.read_stored(scope, current).await?;
             let (object, warnings) = self.apply_patch(scope, &old.object, patch)?;
             let written = self.put_patched(scope, &old, object, mode).await;
-            match written.map_err(|error| error.warned(warnings.clone())) {
-                Ok(written) => {
-                    self.after_write(scope, name);
-                    return Ok(written.warned(warnings));
-                }
-                Err(WriteError::Conflict) if patch.sets_version() => break,
-                Err(WriteError::Conflict) => {}
-                Err(WriteError::Api(error)) => return Err(error),
-            }
-        }
-        Err(ApiError::modified(kind, name))
+            let written = written.map_err(|error| error.warned(warnings.clone()))?;
+            self.after_write(scope, name);
+            Ok(written.warned(warnings))
+        })
+        .await
     }
 
     /// Applies a patch to an object and decodes the result. Also returns warnings about unknown fields.
