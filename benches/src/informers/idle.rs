@@ -11,13 +11,13 @@ use clap::Args;
 use informer::cache::{SharedInformer, SharedInformerFactory};
 use informer::client::{Client, Dynamic};
 use informer::kube_client::config::Kubeconfig;
-use informer_apiserver::{ApiServer, Kind, Tls};
+use informer_apiserver::{ApiServer, KindDefinition, Tls};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 use tokio::time::sleep;
 
-use super::arguments::Kind as Content;
+use super::arguments::Kind;
 use super::{Failure, config_from, gauge, objects, resource};
 
 const MAX_SYNC: Duration = Duration::from_secs(600);
@@ -39,12 +39,12 @@ pub(super) struct Idle {
 
 /// Serves the kinds until this process is killed. Prints a kubeconfig as JSON.
 pub(super) async fn serve(options: Idle) -> Result<(), Failure> {
-    let kinds: Vec<_> = (1..=options.kinds).map(|at| resource(Content::Crd, at)).collect();
-    let custom = kinds.iter().map(|kind| Kind::custom(objects::GROUP, "v1", kind.kind()));
+    let kinds: Vec<_> = (1..=options.kinds).map(|at| resource(Kind::Crd, at)).collect();
+    let custom = kinds.iter().map(|kind| KindDefinition::custom(objects::GROUP, "v1", kind.kind()));
     let api = custom.fold(ApiServer::builder(), |builder, kind| builder.kind(kind)).build();
     for kind in &kinds {
         let object = |n| {
-            let mut object = objects::bare(Content::Crd, 1, n);
+            let mut object = objects::bare(Kind::Crd, 1, n);
             object["apiVersion"] = kind.gvr().api_version().into();
             object["kind"] = kind.kind().into();
             object
@@ -73,7 +73,7 @@ pub(super) async fn idle(options: Idle) -> Result<(), Failure> {
     let client = Client::new(config_from(Kubeconfig::from_yaml(kubeconfig)?).await?)?;
 
     let factory = SharedInformerFactory::new(client);
-    let informer = |at| factory.dynamic(resource(Content::Crd, at));
+    let informer = |at| factory.dynamic(resource(Kind::Crd, at));
     // The first informer is started before the measurement, because it opens the connection.
     let first = informer(1);
     factory.start();

@@ -22,13 +22,13 @@ use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use informer::client::ResourceKind;
-use informer_apiserver::{ApiBody, ApiServer, FaultMatch, History, Kind};
+use informer_apiserver::{ApiBody, ApiServer, FaultMatch, History, KindDefinition};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::{Mutex, mpsc, watch};
 use tower::Service;
 
-use super::arguments::Kind as Content;
+use super::arguments::Kind;
 use super::{Failure, Serve, control, gauge, objects, resource};
 
 /// The number of bytes of each part of a recorded response: as many as a server with a large buffer sends at
@@ -95,7 +95,7 @@ pub(super) async fn serve(options: Serve) -> Result<(), Failure> {
     let history = History { events: 4 * options.objects.max(100_000), bytes: 8 << 30 };
     let kinds: Vec<_> = (0..options.kinds.max(1)).map(|at| resource(options.kind, at)).collect();
     let custom = kinds.iter().filter(|kind| kind.gvk().group == objects::GROUP);
-    let custom = custom.map(|kind| Kind::custom(objects::GROUP, "v1", kind.kind()));
+    let custom = custom.map(|kind| KindDefinition::custom(objects::GROUP, "v1", kind.kind()));
     let api = custom.fold(ApiServer::builder().history(history), |builder, kind| builder.kind(kind)).build();
     let mut loaded = 0;
     // Objects are stored without defaulting, so that every program reads exactly the generated objects.
@@ -370,14 +370,14 @@ async fn accept_control(server: Arc<Server>, listener: TcpListener) {
 }
 
 fn object(options: &Serve, kind: usize, n: usize) -> Value {
-    let content = if kind == 0 { options.kind } else { Content::Crd };
+    let content = if kind == 0 { options.kind } else { Kind::Crd };
     let mut object = if options.bare {
         objects::bare(content, options.seed, n)
     } else {
         objects::object(content, options.seed, n)
     };
     // Custom resources need `apiVersion` and `kind` in each object, which are optional for built-in kinds.
-    if content == Content::Crd {
+    if content == Kind::Crd {
         let resource = resource(options.kind, kind);
         object["apiVersion"] = Value::from(resource.gvr().api_version());
         object["kind"] = Value::from(resource.kind());

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{Request, header};
 use http_body_util::{BodyExt, Full};
 use informer::Gvr;
-use informer_apiserver::{ApiBody, ApiServer, ApiService, Controllers, Kind as ServedKind, ManualClock};
+use informer_apiserver::{ApiBody, ApiServer, ApiService, Controllers, KindDefinition, ManualClock};
 use serde_json::{Value, json};
 use tower::Service;
 
@@ -35,7 +35,7 @@ const MERGE_PATCH: &str = "application/merge-patch+json";
 /// Returns an empty server of built-in kinds and of the custom resource of the benchmarks.
 pub(crate) fn api_server(controllers: Controllers) -> Result<ApiServer, Failure> {
     let clock = Arc::new(ManualClock::new(NOW.parse()?));
-    let widget = ServedKind::custom(objects::GROUP, "v1", "Widget");
+    let widget = KindDefinition::custom(objects::GROUP, "v1", "Widget");
     Ok(ApiServer::builder().clock(clock).kind(widget).controllers(controllers).build())
 }
 

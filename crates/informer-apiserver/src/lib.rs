@@ -70,7 +70,7 @@ pub use http::watch::Lagging;
 pub use http::{ApiBody, ApiService, BrokenOff, Listening};
 pub use informer_schema::{ExtraField, ExtraFieldError};
 pub use model::error::ApiError;
-pub use model::kinds::Kind;
+pub use model::kinds::KindDefinition;
 pub use model::user::User;
 pub use port::ReservedPort;
 pub use registry::Controllers;

@@ -62,7 +62,7 @@ use crate::auth::Requester;
 use crate::model::error::ApiError;
 use crate::model::json::parse;
 use crate::model::kinds::core::service::allocation::{UsedAddresses, allocate_service};
-use crate::model::kinds::{Kind, Traits};
+use crate::model::kinds::{KindDefinition, Traits};
 use crate::pipeline::allocations::Allocation;
 use crate::registry::storage::{self, Changed, Stored, TooOld};
 use merge::{Origin, check_new, decode_typed};
@@ -312,7 +312,7 @@ impl Pipeline {
     }
 
     /// Sets the fields of a new object that clients cannot set, such as the UID and the creation time.
-    fn fill_new(&self, kind: &Kind, object: &mut Object, mode: WriteMode) {
+    fn fill_new(&self, kind: &KindDefinition, object: &mut Object, mode: WriteMode) {
         let now = self.now();
         object_meta::remove_server_fields(object);
         let metadata = metadata_of_mut(object);

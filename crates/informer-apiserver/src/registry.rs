@@ -19,7 +19,7 @@ pub(crate) use resources::{Defined, GroupKnown, Registry, Resource};
 
 use crate::clock::Clock;
 use crate::model::error::ApiError;
-use crate::model::kinds::Kind;
+use crate::model::kinds::KindDefinition;
 use crate::model::managed_fields::Type;
 use crate::model::metadata::{check_path_name, wire_time};
 use crate::webhook::Webhooks;
@@ -195,12 +195,12 @@ impl Store {
         wire_time(self.clock.timestamp())
     }
 
-    pub(crate) fn message(&self, kind: &Kind) -> Option<informer_schema::Message<'_>> {
+    pub(crate) fn message(&self, kind: &KindDefinition) -> Option<informer_schema::Message<'_>> {
         let known = self.schema.kind_by_api_version(&kind.api_version, &kind.kind);
         known.filter(|_| !kind.is_custom()).map(informer_schema::KindSchema::message)
     }
 
-    pub(crate) fn field_type<'a>(&'a self, kind: &'a Kind) -> Type<'a> {
+    pub(crate) fn field_type<'a>(&'a self, kind: &'a KindDefinition) -> Type<'a> {
         static ANYTHING: Value = Value::Null;
         match (self.message(kind), &kind.schema) {
             (Some(message), _) => Type::message(message),

@@ -20,7 +20,7 @@ pub use snapshot::{RestoreError, Snapshot, SnapshotError};
 
 use crate::faults::Faults;
 use crate::http::{ApiService, Frontend};
-use crate::model::kinds::Kind;
+use crate::model::kinds::KindDefinition;
 use crate::model::user::User;
 use crate::registry::Resource;
 use crate::registry::storage::StorageUsage;
@@ -64,7 +64,7 @@ pub struct ApiServer {
 
 impl ApiServer {
     /// Registers a kind. Replaces the kind with the same resource and deletes its objects.
-    pub fn register(&self, kind: Kind) {
+    pub fn register(&self, kind: KindDefinition) {
         let mut registry = self.shared.registry.write();
         // The kinds Event and HorizontalPodAutoscaler have two API versions that share one table.
         let core =

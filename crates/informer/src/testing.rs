@@ -59,8 +59,8 @@ pub use golden::{GOLDEN_VARIABLE, Golden, GoldenError, assert_golden};
 pub use informer_apiserver::CertificateAuthority;
 pub use informer_apiserver::{
     ApiServer, ApiServerBuilder, ExtraField, ExtraFieldError, Fault, FaultAction, FaultBuilder, FaultMatch,
-    FaultScript, FaultWhen, Faults, Kind, Listening, LoadError, ManualClock, ObjectChange, ParseScriptError,
-    RequestRecord, SnapshotError, User, Verb,
+    FaultScript, FaultWhen, Faults, KindDefinition, Listening, LoadError, ManualClock, ObjectChange,
+    ParseScriptError, RequestRecord, SnapshotError, User, Verb,
 };
 pub use informer_cache::testing::{ScriptedServer, ScriptedSource, StaticSource, TestObject, object};
 use informer_cache::{InformerRun, SharedInformer};

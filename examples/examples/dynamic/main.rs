@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use informer::cache::{HandlerOptions, SharedInformer, SharedInformerFactory};
 use informer::client::{Dynamic, ResourceKind};
 use informer::{Gvr, Object};
-use informer_apiserver::Kind;
+use informer_apiserver::KindDefinition;
 use informer_examples::{Cluster, PATIENCE, Result, connect};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
@@ -41,7 +41,7 @@ fn kind(cluster: &Cluster) -> Result<ResourceKind> {
         return Ok(ResourceKind::new("apps", "v1", "ReplicaSet", "replicasets"));
     };
     // On the embedded server, this has the effect of a CustomResourceDefinition.
-    let site = Kind::custom("example.com", "v1", "Website");
+    let site = KindDefinition::custom("example.com", "v1", "Website");
     server.register(site.clone());
     for (name, replicas) in [("blog", 2), ("shop", 5)] {
         let spec = json!({"host": format!("{name}.example.com"), "replicas": replicas});

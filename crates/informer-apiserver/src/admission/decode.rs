@@ -2,7 +2,7 @@ use serde_json::Value;
 
 use super::Admission;
 use crate::model::json::{Object, json_type};
-use crate::model::kinds::Kind;
+use crate::model::kinds::KindDefinition;
 use crate::model::write_options::FieldValidation;
 use crate::registry::Resource;
 
@@ -43,7 +43,7 @@ impl Admission {
 /// pruned when the object is stored.
 pub(crate) fn decode_patched(
     kinds: &informer_schema::Schema,
-    kind: &Kind,
+    kind: &KindDefinition,
     object: &mut Object,
 ) -> Result<Vec<String>, String> {
     match (&kind.schema, kinds.kind_by_api_version(&kind.api_version, &kind.kind)) {

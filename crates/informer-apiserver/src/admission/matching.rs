@@ -12,7 +12,7 @@ use super::{AdmissionAttributes, Object, Operation};
 use crate::admission::Admission;
 use crate::model::error::ApiError;
 use crate::model::json::parse;
-use crate::model::kinds::Kind;
+use crate::model::kinds::KindDefinition;
 use crate::model::selectors::selector_text;
 use crate::registry::Resource;
 
@@ -89,7 +89,7 @@ impl Admission {
         let mut found =
             rules.iter().flat_map(|rule| others.iter().filter(|r| rule_matches(rule, write, &r.kind.gvr)));
         let found = found.next()?;
-        let Kind { gvr, kind, .. } = &found.kind;
+        let KindDefinition { gvr, kind, .. } = &found.kind;
         Some(match attributes.subresource.as_str() {
             "" | "status" => Invocation {
                 gvr: gvr.clone(),

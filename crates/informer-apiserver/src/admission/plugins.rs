@@ -26,7 +26,7 @@ use crate::admission::{Admission, Scope};
 use crate::model::error::ApiError;
 use crate::model::json::Object;
 use crate::model::json::parse;
-use crate::model::kinds::Kind;
+use crate::model::kinds::KindDefinition;
 use crate::model::write_options::{FieldValidation, WriteMode};
 use certificates::{CertificateApproval, CertificateSigning, CertificateSubjectRestriction};
 use classes::{DefaultIngressClass, DefaultStorageClass, PersistentVolumeClaimResize};
@@ -150,7 +150,7 @@ impl fmt::Debug for EnabledPlugins {
 }
 
 struct NewObject<'a> {
-    kind: &'a Kind,
+    kind: &'a KindDefinition,
     namespace: Option<&'a str>,
     object: &'a mut Object,
 }
@@ -167,7 +167,7 @@ pub(crate) struct PendingWrite<'a> {
 }
 
 impl<'a> PendingWrite<'a> {
-    fn kind(&self) -> &'a Kind {
+    fn kind(&self) -> &'a KindDefinition {
         &self.scope.resource.kind
     }
 }
@@ -175,7 +175,7 @@ impl<'a> PendingWrite<'a> {
 impl Admission {
     pub(crate) fn run_mutating_plugins(
         &self,
-        kind: &Kind,
+        kind: &KindDefinition,
         namespace: Option<&str>,
         object: &mut Object,
     ) -> Result<(), ApiError> {

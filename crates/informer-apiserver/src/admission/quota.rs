@@ -29,7 +29,7 @@ use serde_json::Value;
 
 use crate::admission::Admission;
 use crate::model::json::parse;
-use crate::model::kinds::Kind;
+use crate::model::kinds::KindDefinition;
 pub(crate) use crate::model::kinds::core::pod::resources::{ResourceList, resource_list};
 use crate::model::write_options::WriteMode;
 use crate::registry::select::Filter;
@@ -37,7 +37,7 @@ use crate::registry::storage::Stored;
 
 #[derive(Clone, Copy)]
 pub(crate) struct QuotaWrite<'a> {
-    pub(crate) kind: &'a Kind,
+    pub(crate) kind: &'a KindDefinition,
     pub(crate) namespace: &'a str,
     pub(crate) mode: WriteMode,
     /// The stored object before the write; `None` for a create.

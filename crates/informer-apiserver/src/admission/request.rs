@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::AdmissionRequest;
 use crate::auth::Requester;
 use crate::model::duplicates::DuplicateKeys;
-use crate::model::kinds::Kind;
+use crate::model::kinds::KindDefinition;
 use crate::model::write_options::{FieldValidation, WriteMode};
 use crate::registry::Resource;
 
@@ -82,7 +82,7 @@ impl<'a> Scope<'a> {
         })
     }
 
-    pub(crate) fn kind(&self) -> &Kind {
+    pub(crate) fn kind(&self) -> &KindDefinition {
         &self.resource.kind
     }
 }

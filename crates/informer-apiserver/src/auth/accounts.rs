@@ -15,7 +15,7 @@ use super::tokens::{BoundKind, BoundObject, Token};
 use crate::auth::Auth;
 use crate::model::cause::Cause;
 use crate::model::error::ApiError;
-use crate::model::kinds::Kind;
+use crate::model::kinds::KindDefinition;
 use crate::model::user::User;
 use crate::registry::storage::Stored;
 
@@ -221,7 +221,7 @@ impl Auth {
         }
         match reference["uid"].as_str() {
             Some(uid) if !uid.is_empty() && *uid != *object.uid => {
-                let kind = Kind::custom("", "v1", reference["kind"].as_str().unwrap_or_default());
+                let kind = KindDefinition::custom("", "v1", reference["kind"].as_str().unwrap_or_default());
                 let why = format!(
                     "the UID in the bound object reference ({uid}) does not match the UID in record. The object might \
                      have been deleted and then recreated"
@@ -295,8 +295,8 @@ fn seconds_of(given: Option<&Value>) -> i64 {
     given.and_then(Value::as_i64).unwrap_or(DEFAULT_SECONDS)
 }
 
-fn token_request() -> Kind {
-    Kind::custom("authentication.k8s.io", "v1", "TokenRequest")
+fn token_request() -> KindDefinition {
+    KindDefinition::custom("authentication.k8s.io", "v1", "TokenRequest")
 }
 
 /// Formats a list of strings as Go's `%q` formats a slice.

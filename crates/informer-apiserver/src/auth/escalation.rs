@@ -11,7 +11,7 @@ use super::{AuthorizationAttributes, Requester};
 use crate::auth::Auth;
 use crate::model::error::ApiError;
 use crate::model::json::parse;
-use crate::model::kinds::Kind;
+use crate::model::kinds::KindDefinition;
 
 type Object = Map<String, Value>;
 
@@ -20,7 +20,7 @@ impl Auth {
     pub(crate) fn check_escalation(
         &self,
         requester: Option<Requester<'_>>,
-        (kind, namespace): (&Kind, Option<&str>),
+        (kind, namespace): (&KindDefinition, Option<&str>),
         (old, new): (Option<&Object>, &Object),
     ) -> Result<(), ApiError> {
         let Some(requester) = requester
@@ -44,7 +44,7 @@ impl Auth {
 struct EscalationCheck<'a> {
     shared: &'a Auth,
     requester: Requester<'a>,
-    kind: &'a Kind,
+    kind: &'a KindDefinition,
     /// The namespace of the role or binding; empty for cluster-scoped objects.
     namespace: &'a str,
     new: &'a Object,

@@ -9,7 +9,7 @@ use crate::auth::Auth;
 use crate::model::cause::Cause;
 use crate::model::error::ApiError;
 use crate::model::json::parse;
-use crate::model::kinds::Kind;
+use crate::model::kinds::KindDefinition;
 use crate::model::user::User;
 
 type Object = Map<String, Value>;
@@ -24,7 +24,7 @@ impl Auth {
     pub(crate) fn check_params(
         &self,
         requester: Option<Requester<'_>>,
-        (kind, name): (&Kind, &str),
+        (kind, name): (&KindDefinition, &str),
         (old, new): (Option<&Object>, &Object),
     ) -> Result<(), ApiError> {
         let Some(requester) = requester

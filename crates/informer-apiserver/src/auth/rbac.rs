@@ -12,7 +12,7 @@ use super::rule::PolicyRule;
 use crate::auth::Auth;
 use crate::model::error::ApiError;
 use crate::model::json::parse;
-use crate::model::kinds::Kind;
+use crate::model::kinds::KindDefinition;
 #[cfg(feature = "cel")]
 use crate::model::user::MASTERS;
 use crate::model::user::User;
@@ -104,7 +104,7 @@ impl Auth {
     pub(crate) fn authorize_creation(
         &self,
         user: &User,
-        kind: &Kind,
+        kind: &KindDefinition,
         (namespace, name): (Option<&str>, &str),
     ) -> Result<(), ApiError> {
         if !self.access.enforces_rbac_for(user) {

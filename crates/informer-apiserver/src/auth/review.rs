@@ -10,11 +10,16 @@ use super::rule::PolicyRule;
 use crate::auth::Auth;
 use crate::model::cause::Cause;
 use crate::model::error::ApiError;
-use crate::model::kinds::Kind;
+use crate::model::kinds::KindDefinition;
 use crate::model::user::User;
 
 impl Auth {
-    pub(crate) fn review(&self, user: &User, kind: &Kind, mut review: Value) -> Result<Value, ApiError> {
+    pub(crate) fn review(
+        &self,
+        user: &User,
+        kind: &KindDefinition,
+        mut review: Value,
+    ) -> Result<Value, ApiError> {
         if !review.is_object() {
             return Err(ApiError::bad_request("a review is an object"));
         }
@@ -47,7 +52,7 @@ impl Auth {
         Ok(review)
     }
 
-    fn access_review(&self, kind: &Kind, user: &User, spec: &Value) -> Result<Value, ApiError> {
+    fn access_review(&self, kind: &KindDefinition, user: &User, spec: &Value) -> Result<Value, ApiError> {
         let Some(attributes) = AuthorizationAttributes::of_review(spec) else {
             let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
             return Err(invalid(kind, Cause::invalid("spec.resourceAttributes", "null", why)));
@@ -99,7 +104,7 @@ fn decided(allowed: bool, reason: String) -> Value {
     }
 }
 
-fn reviewed_user(kind: &Kind, spec: &Value) -> Result<User, ApiError> {
+fn reviewed_user(kind: &KindDefinition, spec: &Value) -> Result<User, ApiError> {
     let name = spec["user"].as_str().unwrap_or_default();
     let groups: Vec<&str> =
         spec["groups"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -111,7 +116,7 @@ fn reviewed_user(kind: &Kind, spec: &Value) -> Result<User, ApiError> {
 }
 
 /// Returns the error for an invalid access review. As in kube-apiserver, it does not name the kind.
-fn invalid(kind: &Kind, cause: Cause) -> ApiError {
+fn invalid(kind: &KindDefinition, cause: Cause) -> ApiError {
     let message = format!(".{} \"\" is invalid: {}: {}", kind.gvr.group, cause.field, cause.message);
     let mut error = ApiError::invalid(kind, "", cause);
     error.message = message;

@@ -11,7 +11,7 @@ use crate::model::crd::definition::{Served, kinds, resources};
 use crate::model::crd::names::ConditionState;
 use crate::model::crd::{CLEANUP_FINALIZER, approval_condition, names};
 use crate::model::json::parse;
-use crate::model::kinds::Kind;
+use crate::model::kinds::KindDefinition;
 use crate::pipeline::DeleteOptions;
 use crate::pipeline::WriteError;
 use crate::pipeline::ready::ready;
@@ -145,7 +145,7 @@ impl ControllerManager {
             (None, None) => (self.storage.write().add_table(), tokio::sync::watch::Sender::default()),
         };
         registry.retain(|kind| !(kind.is_custom() && is_of(kind, &stored)));
-        let shaped: Vec<Kind> = all.iter().map(|served| served.kind.clone()).collect();
+        let shaped: Vec<KindDefinition> = all.iter().map(|served| served.kind.clone()).collect();
         let mut versions = Vec::new();
         for Served { kind, stored: is_stored, served } in all {
             let stored_as = (!is_stored).then(|| Arc::clone(&stored));
@@ -165,7 +165,7 @@ impl ControllerManager {
     /// Encodes all stored objects of a changed CRD again, as reads return them with the new schema. The
     /// objects keep their resourceVersions, and the fields that only an earlier schema contains until their
     /// next write.
-    fn reencode(&self, table: usize, kinds: &[Kind]) {
+    fn reencode(&self, table: usize, kinds: &[KindDefinition]) {
         let live = self.storage.read().live(table);
         let shaped = live.iter().filter_map(|stored| {
             let Value::Object(object) = parse(stored.written().unwrap_or(stored.as_slice())) else {
@@ -244,6 +244,6 @@ impl ControllerManager {
     }
 }
 
-fn is_of(kind: &Kind, stored: &Kind) -> bool {
+fn is_of(kind: &KindDefinition, stored: &KindDefinition) -> bool {
     kind.gvr.group == stored.gvr.group && kind.gvr.resource == stored.gvr.resource
 }

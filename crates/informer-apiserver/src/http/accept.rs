@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::http::headers::header;
 use crate::http::table::{TableForm, WithObject};
 use crate::model::error::ApiError;
-use crate::model::kinds::Kind;
+use crate::model::kinds::KindDefinition;
 use crate::registry::storage::ObjectForm;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,7 +103,7 @@ pub(crate) fn indents_errors(head: &request::Parts) -> bool {
 pub(crate) fn negotiate(
     head: &request::Parts,
     wants: Wants,
-    kind: &Kind,
+    kind: &KindDefinition,
     include_object: Option<&str>,
 ) -> Result<(ResponseForm, Encoding), ApiError> {
     let accept = header(head, ACCEPT);
@@ -131,7 +131,7 @@ pub(crate) fn negotiate(
 }
 
 /// Returns true if objects of a kind have a protobuf encoding in this representation (`as=`).
-fn has_protobuf(kind: &Kind, transform: Option<&str>) -> bool {
+fn has_protobuf(kind: &KindDefinition, transform: Option<&str>) -> bool {
     match transform {
         None => !kind.is_custom(),
         Some(transform) => transform != "Table",
@@ -141,7 +141,7 @@ fn has_protobuf(kind: &Kind, transform: Option<&str>) -> bool {
 fn shape(
     clause: &Clause<'_>,
     wants: Wants,
-    kind: &Kind,
+    kind: &KindDefinition,
     include_object: Option<&str>,
 ) -> Result<Option<ResponseForm>, ApiError> {
     let meta = clause.group == Some("meta.k8s.io");

@@ -27,7 +27,7 @@ use crate::http::{Frontend, list, options};
 use crate::model::duplicates::DuplicateKeys;
 use crate::model::error::{ApiError, MAX_BODY_BYTES};
 use crate::model::json::{Reading, excerpt, parse, read_json, read_whole};
-use crate::model::kinds::{Kind, Subresource};
+use crate::model::kinds::{KindDefinition, Subresource};
 use crate::model::metadata::{BodyType, parse_version};
 use crate::model::query::Query;
 use crate::model::user::User;
@@ -48,7 +48,7 @@ pub(crate) struct Call<'a> {
 }
 
 impl Call<'_> {
-    pub(crate) fn kind(&self) -> &Kind {
+    pub(crate) fn kind(&self) -> &KindDefinition {
         &self.route.resource.kind
     }
 

@@ -12,7 +12,7 @@ use crate::http::etag::hash;
 use crate::http::headers::header;
 use crate::http::response::{ApiResponse, json as json_response, text};
 use crate::model::error::ApiError;
-use crate::model::kinds::{Kind, Subresource};
+use crate::model::kinds::{KindDefinition, Subresource};
 use crate::registry::{GroupKnown, Registry, Resource};
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -279,7 +279,7 @@ fn aggregated_group(registry: &Registry, group: &str, versions: &[String]) -> Va
     json!({"metadata": metadata, "versions": versions.iter().map(version).collect::<Vec<_>>()})
 }
 
-fn aggregated_resource(kind: &Kind) -> Value {
+fn aggregated_resource(kind: &KindDefinition) -> Value {
     // The discovery document of a built-in kind omits a group and version that equal those of the document.
     let (group, version) =
         if kind.is_custom() { (kind.gvr.group.as_str(), kind.gvr.version.as_str()) } else { ("", "") };

@@ -11,7 +11,7 @@ use crate::faults::PagePlan;
 use crate::http::table::TableForm;
 use crate::http::{Batch, Frontend, ListOptions};
 use crate::model::error::ApiError;
-use crate::model::kinds::Kind;
+use crate::model::kinds::KindDefinition;
 use crate::model::metadata::parse_version;
 use crate::registry::Resource;
 use crate::registry::select::Filter;
@@ -293,7 +293,7 @@ impl Page {
 
     pub(crate) fn into_batches(
         self,
-        kind: &Kind,
+        kind: &KindDefinition,
         form: ObjectForm,
     ) -> impl Iterator<Item = Batch> + Send + use<> {
         let (head, tail) = self.frame(kind, form);
@@ -314,7 +314,7 @@ impl Page {
     /// cached.
     pub(crate) async fn into_wire_batches(
         self,
-        kind: &Kind,
+        kind: &KindDefinition,
         wiring: Wiring<'_>,
     ) -> Result<impl Iterator<Item = Batch> + Send + use<>, Self> {
         match self.wire_head(kind, wiring).await {
@@ -325,7 +325,7 @@ impl Page {
 
     /// Encodes all items and returns the bytes before the first item. Returns `None` if an item has no
     /// protobuf encoding.
-    async fn wire_head(&self, kind: &Kind, wiring: Wiring<'_>) -> Option<Vec<u8>> {
+    async fn wire_head(&self, kind: &KindDefinition, wiring: Wiring<'_>) -> Option<Vec<u8>> {
         let (mut json, tail) = self.frame(kind, ObjectForm::Object);
         json.extend_from_slice(&tail);
         let empty = wiring.schema.to_protobuf(&json).ok()?;
@@ -374,7 +374,12 @@ impl Page {
         }
     }
 
-    pub(crate) fn table(&self, kind: &Kind, form: TableForm, now: jiff::Timestamp) -> serde_json::Value {
+    pub(crate) fn table(
+        &self,
+        kind: &KindDefinition,
+        form: TableForm,
+        now: jiff::Timestamp,
+    ) -> serde_json::Value {
         let mut metadata = serde_json::json!({"resourceVersion": self.version.to_string()});
         if let Some(token) = &self.continue_token {
             metadata["continue"] = token.clone().into();
@@ -386,7 +391,7 @@ impl Page {
     }
 
     /// Returns the bytes of the list before and after its items.
-    fn frame(&self, kind: &Kind, form: ObjectForm) -> (Vec<u8>, Vec<u8>) {
+    fn frame(&self, kind: &KindDefinition, form: ObjectForm) -> (Vec<u8>, Vec<u8>) {
         let token = serde_json::Value::from(self.continue_token.as_deref().unwrap_or_default());
         let remaining =
             self.remaining.map_or(String::new(), |count| format!(",\"remainingItemCount\":{count}"));

@@ -19,7 +19,7 @@ use crate::http::body::ApiBody;
 use crate::http::etag::hash;
 use crate::http::response::{ApiResponse, json as json_response};
 use crate::model::error::ApiError;
-use crate::model::kinds::Kind;
+use crate::model::kinds::KindDefinition;
 use crate::registry::{Registry, Resource};
 
 pub(crate) fn v3_index(shared: &Frontend) -> ApiResponse {
@@ -139,7 +139,7 @@ fn document(shared: &Frontend, registry: &Registry, group: &str, version: &str) 
 }
 
 /// Returns the OpenAPI paths of a kind: the path of the collection and the path of an object.
-fn paths_of(kind: &Kind) -> [(String, Value); 2] {
+fn paths_of(kind: &KindDefinition) -> [(String, Value); 2] {
     let base = path_of(&kind.gvr.group, &kind.gvr.version);
     let namespace = if kind.namespaced { "namespaces/{namespace}/" } else { "" };
     let collection = format!("/{base}/{namespace}{}", kind.gvr.resource);

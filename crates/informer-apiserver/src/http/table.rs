@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::model::error::ApiError;
 use crate::model::json::parse;
-use crate::model::kinds::Kind;
+use crate::model::kinds::KindDefinition;
 use crate::model::table::PrinterColumn;
 use crate::registry::storage::{EventType, Stored};
 
@@ -50,7 +50,7 @@ impl WithObject {
 impl TableForm {
     pub(crate) fn of<'a>(
         self,
-        kind: &Kind,
+        kind: &KindDefinition,
         metadata: Value,
         objects: impl Iterator<Item = &'a Stored>,
         now: Timestamp,
@@ -59,14 +59,20 @@ impl TableForm {
         self.table(metadata, definitions(kind), rows)
     }
 
-    pub(crate) fn of_one(self, kind: &Kind, stored: &Stored, now: Timestamp) -> Value {
+    pub(crate) fn of_one(self, kind: &KindDefinition, stored: &Stored, now: Timestamp) -> Value {
         let metadata = json!({"resourceVersion": stored.version.to_string()});
         self.of(kind, metadata, std::iter::once(stored), now)
     }
 
     /// Returns the JSON line of a watch event. Only the `first` line of a watch contains the column
     /// definitions.
-    pub(crate) fn line(self, kind: &Kind, event: RowEvent<'_>, first: bool, now: Timestamp) -> String {
+    pub(crate) fn line(
+        self,
+        kind: &KindDefinition,
+        event: RowEvent<'_>,
+        first: bool,
+        now: Timestamp,
+    ) -> String {
         let RowEvent { event_type, stored, version } = event;
         let mut object = parse(stored.as_slice());
         object["metadata"]["resourceVersion"] = version.to_string().into();
@@ -77,7 +83,13 @@ impl TableForm {
     }
 
     /// Returns the JSON line of a watch bookmark: a `Table` whose only row contains the bookmark object.
-    pub(crate) fn bookmark(self, kind: &Kind, version: u64, initial_end: bool, now: Timestamp) -> String {
+    pub(crate) fn bookmark(
+        self,
+        kind: &KindDefinition,
+        version: u64,
+        initial_end: bool,
+        now: Timestamp,
+    ) -> String {
         let mut metadata = json!({"resourceVersion": version.to_string()});
         let cells = kind.table_cells(&json!({"metadata": metadata}), now);
         let plain = metadata.clone();
@@ -105,7 +117,7 @@ impl TableForm {
         })
     }
 
-    fn row(self, kind: &Kind, object: Value, now: Timestamp) -> Value {
+    fn row(self, kind: &KindDefinition, object: Value, now: Timestamp) -> Value {
         let cells = kind.table_cells(&object, now);
         let object = match self.with {
             WithObject::None => Value::Null,
@@ -120,7 +132,7 @@ fn partial(metadata: Value) -> Value {
     json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
 }
 
-fn definitions(kind: &Kind) -> Value {
+fn definitions(kind: &KindDefinition) -> Value {
     let definition = |column: PrinterColumn| {
         json!({
             "name": column.name,

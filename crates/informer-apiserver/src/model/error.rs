@@ -6,7 +6,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::model::cause::Cause;
-use crate::model::kinds::Kind;
+use crate::model::kinds::KindDefinition;
 
 /// Maximum size of a request body in bytes, as in kube-apiserver.
 pub(crate) const MAX_BODY_BYTES: usize = 3 << 20;
@@ -182,12 +182,12 @@ impl ApiError {
             .set_details(Details::default())
     }
 
-    pub(crate) fn not_found(kind: &Kind, name: &str) -> Self {
+    pub(crate) fn not_found(kind: &KindDefinition, name: &str) -> Self {
         let message = format!("{} \"{name}\" not found", kind.qualified_resource());
         Self::new(404, "NotFound", message).set_details(named(kind, name))
     }
 
-    pub(crate) fn named(kind: &Kind, name: &str, error: Self) -> Self {
+    pub(crate) fn named(kind: &KindDefinition, name: &str, error: Self) -> Self {
         error.set_details(named(kind, name))
     }
 
@@ -196,13 +196,13 @@ impl ApiError {
         Self::new(405, "MethodNotAllowed", message).set_details(Details::default())
     }
 
-    pub(crate) fn already_exists(kind: &Kind, name: &str, terminating: bool) -> Self {
+    pub(crate) fn already_exists(kind: &KindDefinition, name: &str, terminating: bool) -> Self {
         let prefix = if terminating { "object is being deleted: " } else { "" };
         let message = format!("{prefix}{} \"{name}\" already exists", kind.qualified_resource());
         Self::new(409, "AlreadyExists", message).set_details(named(kind, name))
     }
 
-    pub(crate) fn no_unique_name(kind: &Kind, name: &str) -> Self {
+    pub(crate) fn no_unique_name(kind: &KindDefinition, name: &str) -> Self {
         let message = format!(
             "{} \"{name}\" already exists, the server was not able to generate a unique name for the object",
             kind.qualified_resource()
@@ -211,13 +211,13 @@ impl ApiError {
             .set_details(Details { retry_after_seconds: 1, ..named(kind, name) })
     }
 
-    pub(crate) fn conflict(kind: &Kind, name: &str, why: &str) -> Self {
+    pub(crate) fn conflict(kind: &KindDefinition, name: &str, why: &str) -> Self {
         let message =
             format!("Operation cannot be fulfilled on {} \"{name}\": {why}", kind.qualified_resource());
         Self::new(409, "Conflict", message).set_details(named(kind, name))
     }
 
-    pub(crate) fn modified(kind: &Kind, name: &str) -> Self {
+    pub(crate) fn modified(kind: &KindDefinition, name: &str) -> Self {
         let why =
             "the object has been modified; please apply your changes to the latest version and try again";
         Self::conflict(kind, name, why)
@@ -225,17 +225,17 @@ impl ApiError {
 
     /// Returns the error for a failed deletion precondition. As in kube-apiserver it names the kind and not
     /// the resource.
-    pub(crate) fn precondition(kind: &Kind, name: &str, why: &str) -> Self {
+    pub(crate) fn precondition(kind: &KindDefinition, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", kind.qualified_kind());
         let details = Details { kind: kind.kind.clone(), ..named(kind, name) };
         Self::new(409, "Conflict", message).set_details(details)
     }
 
-    pub(crate) fn invalid(kind: &Kind, name: &str, cause: Cause) -> Self {
+    pub(crate) fn invalid(kind: &KindDefinition, name: &str, cause: Cause) -> Self {
         Self::invalid_fields(kind, name, vec![cause])
     }
 
-    pub(crate) fn invalid_fields(kind: &Kind, name: &str, causes: Vec<Cause>) -> Self {
+    pub(crate) fn invalid_fields(kind: &KindDefinition, name: &str, causes: Vec<Cause>) -> Self {
         let message = format!("{} \"{name}\" is invalid: {}", kind.qualified_kind(), Cause::joined(&causes));
         let details = Details { kind: kind.kind.clone(), causes, ..named(kind, name) };
         Self::new(422, "Invalid", message).set_details(details)
@@ -323,7 +323,7 @@ impl ApiError {
 }
 
 /// Returns the success Status that DELETE returns for most kinds.
-pub(crate) fn success(kind: &Kind, name: &str, uid: &str) -> Vec<u8> {
+pub(crate) fn success(kind: &KindDefinition, name: &str, uid: &str) -> Vec<u8> {
     let details = Details { uid: uid.to_owned(), ..named(kind, name) };
     status_json("Success", 200, &ApiError::new(200, "", "").set_details(details))
 }
@@ -349,7 +349,7 @@ fn status_json(status: &str, code: u16, error: &ApiError) -> Vec<u8> {
     json
 }
 
-fn named(kind: &Kind, name: &str) -> Details {
+fn named(kind: &KindDefinition, name: &str) -> Details {
     Details {
         name: name.to_owned(),
         group: kind.gvr.group.clone(),
@@ -367,7 +367,7 @@ impl fmt::Display for ApiError {
 impl std::error::Error for ApiError {}
 
 impl ApiError {
-    pub(crate) fn forbidden(kind: &Kind, name: &str, why: &str) -> Self {
+    pub(crate) fn forbidden(kind: &KindDefinition, name: &str, why: &str) -> Self {
         let message = format!("{} \"{name}\" is forbidden: {why}", kind.qualified_resource());
         Self::named(kind, name, Self::new(403, "Forbidden", message))
     }

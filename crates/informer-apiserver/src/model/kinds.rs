@@ -43,13 +43,14 @@ use crate::model::table::PrinterColumn;
 /// A kind that the server serves.
 ///
 /// ```
-/// use informer_apiserver::Kind;
+/// use informer_apiserver::KindDefinition;
 ///
-/// let website = Kind::custom("example.com", "v1", "Website").short_names(["site"]).selectable(["spec.host"]);
+/// let website =
+///     KindDefinition::custom("example.com", "v1", "Website").short_names(["site"]).selectable(["spec.host"]);
 /// assert_eq!(website.gvr().to_string(), "websites.v1.example.com");
 /// ```
 #[derive(Debug, Clone)]
-pub struct Kind {
+pub struct KindDefinition {
     pub(crate) gvr: Gvr,
     pub(crate) api_version: String,
     pub(crate) kind: String,
@@ -134,7 +135,7 @@ impl Traits {
     }
 }
 
-impl Kind {
+impl KindDefinition {
     /// Creates a namespaced custom resource with a `/status` subresource. Its plural is the lower-case kind
     /// with an `s`.
     pub fn custom(group: impl Into<String>, version: impl Into<String>, kind: impl Into<String>) -> Self {
@@ -259,7 +260,7 @@ fn qualify(name: &str, group: &str) -> String {
 
 /// Converts an object to another version of its built-in kind, without defaulting. An object without
 /// `apiVersion` is converted as if it had the other version.
-pub(crate) fn convert_version(to: &Kind, object: &mut Map<String, Value>) {
+pub(crate) fn convert_version(to: &KindDefinition, object: &mut Map<String, Value>) {
     let same = object.get("apiVersion").is_some_and(|version| *version == to.api_version);
     if let Some(convert) = to.descriptor.hooks.conversion.filter(|_| !same) {
         convert(object);
@@ -305,6 +306,6 @@ pub(crate) fn version_priority(version: &str) -> VersionPriority {
 }
 
 /// Returns the name of the CRD that defines a custom kind.
-pub(crate) fn definition_of(kind: &Kind) -> Option<String> {
+pub(crate) fn definition_of(kind: &KindDefinition) -> Option<String> {
     kind.is_custom().then(|| kind.qualified_resource())
 }

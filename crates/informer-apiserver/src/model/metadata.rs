@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::model::cause::Cause;
 use crate::model::error::ApiError;
 use crate::model::json::{Object, json_type};
-use crate::model::kinds::{Kind, Traits};
+use crate::model::kinds::{KindDefinition, Traits};
 use crate::model::object_meta::{
     field_causes, finalizer_causes, finalizers, metadata_of_mut, owner_references_causes, text,
     unqualified_finalizer_causes,
@@ -60,7 +60,7 @@ pub(crate) fn version(object: &Object) -> Result<Option<u64>, ApiError> {
 /// are missing.
 pub(crate) fn checked(
     schema: &Schema,
-    kind: &Kind,
+    kind: &KindDefinition,
     namespace: Option<&str>,
     object: Value,
 ) -> Result<Object, ApiError> {
@@ -86,7 +86,7 @@ pub(crate) fn checked(
     Ok(object)
 }
 
-fn check_custom_type(kind: &Kind, object: &Object) -> Result<(), ApiError> {
+fn check_custom_type(kind: &KindDefinition, object: &Object) -> Result<(), ApiError> {
     let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
     let (found, api_version) = (text("kind"), text("apiVersion"));
     if !api_version.is_empty() && api_version != kind.api_version {
@@ -104,7 +104,7 @@ fn check_custom_type(kind: &Kind, object: &Object) -> Result<(), ApiError> {
         }
         found => {
             let cause = Cause::invalid("kind", &format!("{found:?}"), &format!("must be {}", kind.kind));
-            let given = Kind { kind: found.to_owned(), ..kind.clone() };
+            let given = KindDefinition { kind: found.to_owned(), ..kind.clone() };
             Err(ApiError::invalid(&given, crate::model::object_meta::text(object, "name"), cause))
         }
     }
@@ -118,7 +118,7 @@ pub(crate) struct BodyType<'a> {
 }
 
 impl<'a> BodyType<'a> {
-    pub(crate) fn of(kind: &'a Kind) -> Self {
+    pub(crate) fn of(kind: &'a KindDefinition) -> Self {
         Self { api_version: &kind.api_version, kind: &kind.kind }
     }
 
@@ -195,7 +195,7 @@ fn unexpected_version(found: &str, expected: &str) -> String {
     format!("the API version in the data ({found}) does not match the expected API version ({expected})")
 }
 
-fn cannot_be_handled(kind: &Kind, why: &str) -> ApiError {
+fn cannot_be_handled(kind: &KindDefinition, why: &str) -> ApiError {
     let (name, version) = (&kind.kind, &kind.gvr.version);
     ApiError::bad_request(format!("{name} in version \"{version}\" cannot be handled as a {name}: {why}"))
 }
@@ -210,7 +210,7 @@ pub(crate) fn type_meta_error(value: &Value) -> String {
 }
 
 /// Checks the JSON types of the metadata fields that the server reads.
-fn check_metadata(kind: &Kind, metadata: Option<&Value>) -> Result<(), ApiError> {
+fn check_metadata(kind: &KindDefinition, metadata: Option<&Value>) -> Result<(), ApiError> {
     let wrong = |value: &Value, field: &str, wanted: &str| {
         let found = json_type(value);
         let why = format!(
@@ -253,7 +253,7 @@ fn check_metadata(kind: &Kind, metadata: Option<&Value>) -> Result<(), ApiError>
 }
 
 /// Validates the name and the `generateName` of a new object, and the other metadata.
-pub(crate) fn check_name(kind: &Kind, name: &str, object: &Object) -> Result<(), ApiError> {
+pub(crate) fn check_name(kind: &KindDefinition, name: &str, object: &Object) -> Result<(), ApiError> {
     let mut causes = Vec::new();
     let prefix = text(object, "generateName");
     if !prefix.is_empty() {
@@ -274,7 +274,7 @@ pub(crate) fn check_name(kind: &Kind, name: &str, object: &Object) -> Result<(),
 
 /// Validates that the name of an otherwise valid object can be a segment of a path, if the kind has no format
 /// of names.
-pub(crate) fn check_path_segment(kind: &Kind, name: &str) -> Result<(), ApiError> {
+pub(crate) fn check_path_segment(kind: &KindDefinition, name: &str) -> Result<(), ApiError> {
     let problems = path_segment_problems(name);
     if problems.is_empty() || kind.descriptor.name_format.is_some() {
         return Ok(());
@@ -283,7 +283,7 @@ pub(crate) fn check_path_segment(kind: &Kind, name: &str) -> Result<(), ApiError
     Err(ApiError::invalid_fields(kind, name, problems.iter().map(cause).collect()))
 }
 
-fn checks_finalizer_domains(kind: &Kind) -> bool {
+fn checks_finalizer_domains(kind: &KindDefinition) -> bool {
     !kind.is_custom() && !kind.traits.has(Traits::UNQUALIFIED_FINALIZERS)
 }
 
@@ -300,7 +300,7 @@ fn without_final_dash(prefix: &str) -> String {
 }
 
 /// Validates a name in the format of its kind. The errors contain `shown`.
-fn name_causes(kind: &Kind, field: &str, shown: &str, name: &str) -> Vec<Cause> {
+fn name_causes(kind: &KindDefinition, field: &str, shown: &str, name: &str) -> Vec<Cause> {
     let problems = kind.descriptor.name_format.map_or_else(Vec::new, |format| format.problems(name));
     problems.iter().map(|why| Cause::invalid(field, &format!("{shown:?}"), why)).collect()
 }
@@ -328,7 +328,7 @@ pub(crate) fn check_url_name(object: &Object, name: &str) -> Result<(), ApiError
 }
 
 pub(crate) fn check_update(
-    kind: &Kind,
+    kind: &KindDefinition,
     old: &Object,
     new: &Object,
     mode: WriteMode,

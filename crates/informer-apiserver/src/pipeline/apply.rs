@@ -9,7 +9,7 @@ use crate::model::cause::Cause;
 use crate::model::error::{ApiError, Details};
 use crate::model::json::Object;
 use crate::model::json::parse;
-use crate::model::kinds::Kind;
+use crate::model::kinds::KindDefinition;
 use crate::model::managed_fields::{
     Applied, Applier, Conflict, Failed, Managed, ManagedFieldsOperation, ManagerId, validate,
 };
@@ -179,7 +179,7 @@ impl Pipeline {
 
     pub(crate) fn apply_managed(
         &self,
-        kind: &Kind,
+        kind: &KindDefinition,
         old: Option<&Object>,
         apply: &Application,
         write: ManagedWrite<'_>,
@@ -254,7 +254,7 @@ fn refresh_last_applied(object: &mut Object, config: &Object) {
 }
 
 /// Checks that the configuration of an apply has the kind of the request and contains no managed fields.
-fn check_config(kind: &Kind, config: &Object) -> Result<(), ApiError> {
+fn check_config(kind: &KindDefinition, config: &Object) -> Result<(), ApiError> {
     let text = |name: &str| config.get(name).and_then(Value::as_str).unwrap_or_default();
     let (api_version, found) = (text("apiVersion"), text("kind"));
     if api_version != kind.api_version || found != kind.kind {
@@ -267,14 +267,14 @@ fn check_config(kind: &Kind, config: &Object) -> Result<(), ApiError> {
     }
 }
 
-fn type_error(kind: &Kind, config: &Object, why: &str) -> ApiError {
+fn type_error(kind: &KindDefinition, config: &Object, why: &str) -> ApiError {
     let (namespace, name) = (object_meta::text(config, "namespace"), object_meta::text(config, "name"));
     let of = go_type(&kind.api_version, &kind.kind);
     let message = format!("failed to create typed patch object ({namespace}/{name}; {of}): {why}");
     ApiError::new(500, "", message)
 }
 
-fn apply_error(kind: &Kind, config: &Object, failed: Failed) -> ApiError {
+fn apply_error(kind: &KindDefinition, config: &Object, failed: Failed) -> ApiError {
     let conflicts = match failed {
         Failed::Conflicts(conflicts) => conflicts,
         Failed::Type(why) => return type_error(kind, config, &why),

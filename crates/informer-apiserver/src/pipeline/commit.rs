@@ -7,7 +7,7 @@ use informer_core::Gvr;
 use crate::admission::Scope;
 use crate::model::cause::Cause;
 use crate::model::error::ApiError;
-use crate::model::kinds::{Kind, definition_of};
+use crate::model::kinds::{KindDefinition, definition_of};
 use crate::model::write_options::{FieldValidation, WriteMode};
 use crate::pipeline::retry::WriteError;
 use crate::pipeline::{Commit, DEFINITIONS, Pipeline, UsageGuard};
@@ -31,7 +31,7 @@ struct Prerequisites<'a> {
 impl Prerequisites<'_> {
     /// Checks that the namespace exists (if required), and that neither the namespace nor the CRD is being
     /// deleted.
-    fn check(&self, storage: &Storage, kind: &Kind, name: &str) -> Result<(), ApiError> {
+    fn check(&self, storage: &Storage, kind: &KindDefinition, name: &str) -> Result<(), ApiError> {
         if let Some(namespace) = &self.namespace {
             match storage.get(namespace.resource.table, namespace.name) {
                 None if namespace.required => {
@@ -192,7 +192,7 @@ fn check_served(
 }
 
 impl ApiError {
-    fn terminating_namespace(kind: &Kind, name: &str, namespace: &str) -> Self {
+    fn terminating_namespace(kind: &KindDefinition, name: &str, namespace: &str) -> Self {
         let text =
             format!("unable to create new content in namespace {namespace} because it is being terminated");
         let mut error = Self::forbidden(kind, name, &text);

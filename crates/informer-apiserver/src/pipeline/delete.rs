@@ -12,7 +12,7 @@ use crate::model::cause::{Cause, Causes};
 use crate::model::crd::{CLEANUP_FINALIZER, mark_crd_terminating};
 use crate::model::error::{ApiError, success};
 use crate::model::json::parse;
-use crate::model::kinds::{Kind, Traits};
+use crate::model::kinds::{KindDefinition, Traits};
 use crate::model::metadata::wire_time;
 use crate::model::object_meta;
 use crate::model::object_meta::metadata_of_mut;
@@ -297,7 +297,7 @@ fn pending(current: &Stored, options: &DeleteOptions) -> Deleted {
     Deleted { body: body.freeze(), accepted: options.orphan == Some(false) }
 }
 
-fn grace(kind: &Kind, object: &Map<String, Value>, options: &DeleteOptions) -> i64 {
+fn grace(kind: &KindDefinition, object: &Map<String, Value>, options: &DeleteOptions) -> i64 {
     if !kind.traits.has(Traits::GRACEFUL) {
         return 0;
     }
@@ -316,7 +316,7 @@ fn grace(kind: &Kind, object: &Map<String, Value>, options: &DeleteOptions) -> i
 }
 
 pub(crate) fn check_preconditions(
-    kind: &Kind,
+    kind: &KindDefinition,
     current: &Stored,
     options: &DeleteOptions,
 ) -> Result<(), ApiError> {

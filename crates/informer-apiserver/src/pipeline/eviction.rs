@@ -9,7 +9,7 @@ use crate::admission::Scope;
 use crate::model::cause::Cause;
 use crate::model::error::{ApiError, Details};
 use crate::model::json::parse;
-use crate::model::kinds::Kind;
+use crate::model::kinds::KindDefinition;
 use crate::model::selectors::selector_text;
 use crate::model::write_options::WriteMode;
 use crate::pipeline::delete::{UncheckedDeleteOptions, check_preconditions};
@@ -36,7 +36,7 @@ pub(crate) fn check_eviction(
     if options[IGNORE_READ_ERROR] == true {
         let why = "can not be set for pod eviction, try after removing the option";
         let cause = Cause::invalid(&format!("deleteOptions.{IGNORE_READ_ERROR}"), "true", why);
-        return Err(ApiError::invalid(&Kind::custom("policy", "v1", "Eviction"), name, cause));
+        return Err(ApiError::invalid(&KindDefinition::custom("policy", "v1", "Eviction"), name, cause));
     }
     let stages = strings(&options["dryRun"]);
     if dry_run && !stages.is_empty() && stages != ["All"] {

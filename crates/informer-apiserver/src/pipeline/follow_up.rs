@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::admission::Scope;
 use crate::model::json::parse;
-use crate::model::kinds::{Kind, definition_of};
+use crate::model::kinds::{KindDefinition, definition_of};
 use crate::pipeline::Pipeline;
 use crate::registry::Resource;
 use crate::registry::storage::{DependentKey, Stored};
@@ -280,10 +280,10 @@ fn references(object: &Value) -> Vec<Map<String, Value>> {
     all.filter_map(|reference| reference.as_object().cloned()).collect()
 }
 
-fn is_definition(kind: &Kind) -> bool {
+fn is_definition(kind: &KindDefinition) -> bool {
     kind.is("apiextensions.k8s.io", "CustomResourceDefinition")
 }
 
-fn is_role(kind: &Kind) -> bool {
+fn is_role(kind: &KindDefinition) -> bool {
     kind.is("rbac.authorization.k8s.io", "ClusterRole")
 }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::admission::Scope;
 use crate::model::json::Object;
 use crate::model::json::parse;
-use crate::model::kinds::{Kind, Traits, convert_version};
+use crate::model::kinds::{KindDefinition, Traits, convert_version};
 use crate::model::managed_fields::{
     Convert, Failed, Managed, ManagedFieldsOperation, ManagerId, Set, Type, Updater, validate,
 };
@@ -48,7 +48,7 @@ impl<'a> ManagedWrite<'a> {
 
 pub(crate) struct FieldTracker<'a> {
     shared: &'a Pipeline,
-    kind: &'a Kind,
+    kind: &'a KindDefinition,
     mode: WriteMode,
     /// The other API versions of the kind that have field sets in `managedFields`.
     others: Vec<Arc<Resource>>,
@@ -59,7 +59,7 @@ pub(crate) struct FieldTracker<'a> {
 }
 
 impl<'a> FieldTracker<'a> {
-    pub(crate) fn new(shared: &'a Pipeline, kind: &'a Kind, write: ManagedWrite<'a>) -> Self {
+    pub(crate) fn new(shared: &'a Pipeline, kind: &'a KindDefinition, write: ManagedWrite<'a>) -> Self {
         let ManagedWrite { mode, conversion, normalized, .. } = write;
         let ignored = Set::of_fields(reset_fields(kind, mode));
         Self { shared, kind, mode, others: Vec::new(), conversion, normalized, ignored, now: shared.now() }
@@ -185,7 +185,12 @@ impl<'a> FieldTracker<'a> {
 }
 
 impl Pipeline {
-    pub(crate) fn set_managers_of_new(&self, kind: &Kind, object: &mut Object, write: ManagedWrite<'_>) {
+    pub(crate) fn set_managers_of_new(
+        &self,
+        kind: &KindDefinition,
+        object: &mut Object,
+        write: ManagedWrite<'_>,
+    ) {
         if let Some(managed) = self.managers_of_new(kind, object, write) {
             set_managed_fields(object, &managed);
         }
@@ -195,7 +200,7 @@ impl Pipeline {
     /// managed fields are not tracked for this write.
     pub(crate) fn managers_of_new(
         &self,
-        kind: &Kind,
+        kind: &KindDefinition,
         object: &mut Object,
         write: ManagedWrite<'_>,
     ) -> Option<Managed> {
@@ -210,7 +215,7 @@ impl Pipeline {
     /// [`Managed::text`] writes. Returns `None` also if there are no managed fields.
     pub(crate) fn managers_text_of_new(
         &self,
-        kind: &Kind,
+        kind: &KindDefinition,
         object: &mut Object,
         write: ManagedWrite<'_>,
     ) -> Option<String> {
@@ -237,7 +242,12 @@ impl Pipeline {
     }
 
     /// Sets the managed fields of a review, which the server returns without storing it.
-    pub(crate) fn set_review_managers(&self, kind: &Kind, review: &mut Value, manager: Option<&str>) {
+    pub(crate) fn set_review_managers(
+        &self,
+        kind: &KindDefinition,
+        review: &mut Value,
+        manager: Option<&str>,
+    ) {
         if let Value::Object(object) = review
             && object.get("metadata").is_none_or(Value::is_object)
         {
@@ -297,7 +307,7 @@ impl Pipeline {
 
     pub(crate) fn update_managers(
         &self,
-        kind: &Kind,
+        kind: &KindDefinition,
         old: &Object,
         object: &mut Object,
         write: ManagedWrite<'_>,
@@ -388,7 +398,7 @@ fn subresource(mode: WriteMode) -> &'static str {
 }
 
 /// Returns the fields that the server resets in a write of this kind, so that no manager owns them.
-fn reset_fields(kind: &Kind, mode: WriteMode) -> &'static [&'static str] {
+fn reset_fields(kind: &KindDefinition, mode: WriteMode) -> &'static [&'static str] {
     if let Some(strategy) = kind.subresource_strategy(mode) {
         return strategy.reset_fields;
     }

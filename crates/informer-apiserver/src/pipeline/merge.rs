@@ -9,7 +9,7 @@ use crate::model::cause::Cause;
 use crate::model::error::{ApiError, Details};
 use crate::model::json::Object;
 use crate::model::kinds::core::namespace;
-use crate::model::kinds::{Kind, Traits};
+use crate::model::kinds::{KindDefinition, Traits};
 use crate::model::metadata;
 use crate::model::object_meta;
 use crate::model::object_meta::{metadata_of, metadata_of_mut};
@@ -94,7 +94,7 @@ pub(crate) fn decode_typed(
 
 /// Validates a new object of a built-in kind: first its metadata, then the other fields.
 pub(crate) fn check_new(
-    kind: &Kind,
+    kind: &KindDefinition,
     name: &str,
     object: &mut Object,
     mode: WriteMode,
@@ -138,7 +138,7 @@ fn check_times(origin: Origin<'_>, object: &Object) -> Result<(), String> {
 
 /// Returns the error for an object that cannot be decoded. For a patch, it contains the patched object or the
 /// patch, as in kube-apiserver.
-pub(crate) fn undecodable(kind: &Kind, origin: Origin<'_>, why: &str) -> ApiError {
+pub(crate) fn undecodable(kind: &KindDefinition, origin: Origin<'_>, why: &str) -> ApiError {
     let shown = match origin {
         Origin::Body => {
             let (name, version) = (&kind.kind, &kind.gvr.version);
@@ -156,7 +156,7 @@ pub(crate) fn undecodable(kind: &Kind, origin: Origin<'_>, why: &str) -> ApiErro
     error
 }
 
-fn inconvertible(kind: &Kind, config: &Object, why: &str) -> ApiError {
+fn inconvertible(kind: &KindDefinition, config: &Object, why: &str) -> ApiError {
     let (namespace, name) = (object_meta::text(config, "namespace"), object_meta::text(config, "name"));
     let of = go_type(&kind.api_version, &kind.kind);
     let message = format!(
@@ -175,7 +175,7 @@ pub(crate) fn go_type(api_version: &str, kind: &str) -> String {
 
 /// Validates a custom resource by its schema. Also returns warnings.
 fn schema_causes(
-    kind: &Kind,
+    kind: &KindDefinition,
     object: &mut Object,
     old: Option<&Value>,
     mode: WriteMode,
@@ -187,7 +187,7 @@ fn schema_causes(
 /// Merges an update with the stored object: copies the fields that clients cannot change from the stored
 /// object. Also returns warnings of the schema of a custom resource.
 pub(crate) fn merge_update(
-    kind: &Kind,
+    kind: &KindDefinition,
     whole: &Value,
     mut new: Object,
     mode: WriteMode,
@@ -245,7 +245,7 @@ pub(crate) fn merge_update(
 
 /// Validates an update, except for its metadata. `old` and `whole` are the stored object.
 fn validate_update(
-    kind: &Kind,
+    kind: &KindDefinition,
     (old, whole): (&Object, &Value),
     new: &mut Object,
     mode: WriteMode,
@@ -270,7 +270,7 @@ fn validate_update(
     }
 }
 
-fn validate_change(kind: &Kind, old: &Value, new: &mut Object) -> Vec<Cause> {
+fn validate_change(kind: &KindDefinition, old: &Value, new: &mut Object) -> Vec<Cause> {
     match old {
         Value::Object(_) if kind.is(DEFINITIONS, "CustomResourceDefinition") => {
             crate::model::crd::update_crd(old, new)
@@ -279,12 +279,12 @@ fn validate_change(kind: &Kind, old: &Value, new: &mut Object) -> Vec<Cause> {
     }
 }
 
-fn validate_status(kind: &Kind, object: &mut Object) -> Vec<Cause> {
+fn validate_status(kind: &KindDefinition, object: &mut Object) -> Vec<Cause> {
     kind.rules().map(|rules| rules.check_status(object)).unwrap_or_default()
 }
 
 /// Returns the stored object with the new status, and with the metadata that a status update may change.
-fn with_status(kind: &Kind, old: &Object, new: &mut Object) -> Object {
+fn with_status(kind: &KindDefinition, old: &Object, new: &mut Object) -> Object {
     let mut merged = old.clone();
     object_meta::copy_member("status", new, &mut merged);
     if kind.traits.has(Traits::STATUS_METADATA) {
@@ -309,7 +309,7 @@ fn with_status(kind: &Kind, old: &Object, new: &mut Object) -> Object {
     merged
 }
 
-fn increments_generation(kind: &Kind, old: &Object, new: &Object) -> bool {
+fn increments_generation(kind: &KindDefinition, old: &Object, new: &Object) -> bool {
     let skipped = ["metadata", "status", "kind", "apiVersion"];
     // If the kind has no status subresource, a changed status increments the generation like any other field.
     let skips = |name: &str| skipped.contains(&name) && (name != "status" || kind.traits.has(Traits::STATUS));

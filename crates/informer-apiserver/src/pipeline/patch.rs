@@ -10,7 +10,7 @@ use crate::model::error::ApiError;
 use crate::model::json::json_type;
 use crate::model::json::{read_json, read_whole};
 use crate::model::json_patch;
-use crate::model::kinds::Kind;
+use crate::model::kinds::KindDefinition;
 use crate::model::metadata::type_meta_error;
 use crate::pipeline::merge::Origin;
 
@@ -30,7 +30,7 @@ impl PatchType {
     /// have other error messages.
     pub(crate) fn parse(
         content_type: &str,
-        kind: &Kind,
+        kind: &KindDefinition,
         body: &[u8],
         reports_unknown: bool,
     ) -> Result<Self, ApiError> {
@@ -62,7 +62,12 @@ impl PatchType {
         }
     }
 
-    pub(crate) fn apply(&self, schema: &Schema, kind: &Kind, mut object: Value) -> Result<Value, ApiError> {
+    pub(crate) fn apply(
+        &self,
+        schema: &Schema,
+        kind: &KindDefinition,
+        mut object: Value,
+    ) -> Result<Value, ApiError> {
         match self {
             Self::Strategic(patch) => return strategic(schema, object, patch),
             Self::Merge(patch) if patch.is_object() => ::json_patch::merge(&mut object, patch),

@@ -2,7 +2,7 @@
 
 use crate::model::error::ApiError;
 use crate::model::json::Object;
-use crate::model::kinds::Kind;
+use crate::model::kinds::KindDefinition;
 use crate::model::object_meta::text;
 use crate::registry::storage::Stored;
 
@@ -23,14 +23,14 @@ impl Precondition<'_> {
 }
 
 /// Checks the UID in the body of an update, which must be that of the stored object.
-pub(crate) fn check_precondition(kind: &Kind, old: &Stored, new: &Object) -> Result<(), ApiError> {
+pub(crate) fn check_precondition(kind: &KindDefinition, old: &Stored, new: &Object) -> Result<(), ApiError> {
     let uid = Precondition { field: "UID", expected: text(new, "uid"), stored: &old.uid };
     check_state(kind, old, [uid])
 }
 
 /// Checks preconditions of a write. The error names the first one that is not met.
 pub(crate) fn check_state<const N: usize>(
-    kind: &Kind,
+    kind: &KindDefinition,
     old: &Stored,
     preconditions: [Precondition<'_>; N],
 ) -> Result<(), ApiError> {

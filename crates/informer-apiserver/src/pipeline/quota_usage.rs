@@ -21,7 +21,7 @@ use crate::admission::quota::{QuotaWrite, ResourceList, resource_list, scopes};
 use crate::model::error::ApiError;
 use crate::model::json::Object;
 use crate::model::json::parse;
-use crate::model::kinds::Kind;
+use crate::model::kinds::KindDefinition;
 use crate::model::kinds::core::pod::resources::add;
 use crate::model::object_meta::display_name;
 use crate::model::quantity::Amount;
@@ -61,7 +61,7 @@ impl QuotaUsage {
 }
 
 pub(crate) struct Commit<'a> {
-    pub(crate) kind: &'a Kind,
+    pub(crate) kind: &'a KindDefinition,
     pub(crate) before: Option<&'a Stored>,
     pub(crate) after: Option<&'a Stored>,
     pub(crate) version: u64,
@@ -164,7 +164,7 @@ impl Pipeline {
     }
 
     /// Counts the objects of all quotas again after a bulk load of this kind.
-    pub(crate) fn recount_quotas(&self, kind: &Kind) {
+    pub(crate) fn recount_quotas(&self, kind: &KindDefinition) {
         let (Some(evaluator), true) = (Evaluator::of(kind), self.controllers.quotas) else { return };
         let Ok(resource) = self.resource(&quotas()) else { return };
         let live = self.storage.read().live(resource.table);

@@ -1,7 +1,7 @@
 //! Repeats writes after conflicts with other writes (optimistic concurrency).
 
 use crate::model::error::ApiError;
-use crate::model::kinds::Kind;
+use crate::model::kinds::KindDefinition;
 use crate::registry::storage::Changed;
 
 /// Maximum number of attempts before a write fails with 409. In kube-apiserver this number is five for
@@ -91,7 +91,7 @@ impl WriteError {
 ///
 /// Returns the error of an attempt that failed for another reason, or a 409 error after the last conflict.
 pub(crate) async fn retry<T, F>(
-    kind: &Kind,
+    kind: &KindDefinition,
     name: &str,
     on_conflict: OnConflict,
     mut attempt: impl FnMut() -> F,
@@ -117,12 +117,12 @@ mod tests {
 
     use super::{MAX_ATTEMPTS, OnConflict, WriteError, retry};
     use crate::model::error::ApiError;
-    use crate::model::kinds::Kind;
+    use crate::model::kinds::KindDefinition;
     use crate::pipeline::ready::ready;
 
     /// Returns the number of attempts of a write, and its error.
     fn run(on_conflict: OnConflict, error: impl Fn(usize) -> WriteError) -> (usize, ApiError) {
-        let (kind, attempts, error) = (Kind::custom("g", "v1", "Widget"), Cell::new(0), &error);
+        let (kind, attempts, error) = (KindDefinition::custom("g", "v1", "Widget"), Cell::new(0), &error);
         let write = retry(&kind, "a", on_conflict, || {
             attempts.set(attempts.get() + 1);
             let attempt = attempts.get();

@@ -7,7 +7,7 @@ use crate::model::cause::Cause;
 use crate::model::error::ApiError;
 use crate::model::json::Object;
 use crate::model::json::parse;
-use crate::model::kinds::{Kind, Traits};
+use crate::model::kinds::{KindDefinition, Traits};
 use crate::model::managed_fields::{Element, Managed};
 use crate::model::object_meta;
 use crate::model::object_meta::{set_fields, take_fields};
@@ -50,7 +50,7 @@ struct DesiredScale {
 }
 
 impl Pipeline {
-    pub(crate) fn scale_of(&self, kind: &Kind, stored: &Arc<Stored>) -> Result<Value, ApiError> {
+    pub(crate) fn scale_of(&self, kind: &KindDefinition, stored: &Arc<Stored>) -> Result<Value, ApiError> {
         scale(kind, &parse(stored.as_slice()))
     }
 
@@ -152,7 +152,7 @@ impl Pipeline {
     fn decode_patched_scale(
         &self,
         scope: Scope<'_>,
-        scales: &Kind,
+        scales: &KindDefinition,
         mut patched: Value,
     ) -> Result<(Value, Vec<String>), ApiError> {
         let whole = patched.clone();
@@ -166,7 +166,13 @@ impl Pipeline {
         Ok((patched, warnings))
     }
 
-    fn set_scale_managers(&self, scales: &Kind, live: &Object, object: &mut Object, manager: Option<&str>) {
+    fn set_scale_managers(
+        &self,
+        scales: &KindDefinition,
+        live: &Object,
+        object: &mut Object,
+        manager: Option<&str>,
+    ) {
         let sent = object.clone();
         object_meta::metadata_of_mut(object);
         if let Some(message) = self.message(scales) {
@@ -182,14 +188,14 @@ impl Pipeline {
     }
 }
 
-fn scale_kind() -> Kind {
-    let mut kind = Kind::custom("autoscaling", "v1", "Scale").plural("scales").without_status();
+fn scale_kind() -> KindDefinition {
+    let mut kind = KindDefinition::custom("autoscaling", "v1", "Scale").plural("scales").without_status();
     kind.traits = Traits::default();
     kind
 }
 
 fn check(scale: &Value, name: &str) -> Result<(), ApiError> {
-    let kind = Kind::custom("autoscaling", "v1", "Scale").plural("scales");
+    let kind = KindDefinition::custom("autoscaling", "v1", "Scale").plural("scales");
     let given = scale["metadata"]["name"].as_str().unwrap_or_default();
     if given != name {
         return Err(ApiError::bad_request(format!(
@@ -206,7 +212,7 @@ fn check(scale: &Value, name: &str) -> Result<(), ApiError> {
     }
 }
 
-fn paths(kind: &Kind) -> ScalePaths {
+fn paths(kind: &KindDefinition) -> ScalePaths {
     kind.scale.clone().unwrap_or_else(|| ScalePaths {
         spec: "spec.replicas".to_owned(),
         status: "status.replicas".to_owned(),
@@ -214,7 +220,7 @@ fn paths(kind: &Kind) -> ScalePaths {
     })
 }
 
-fn scale(kind: &Kind, object: &Value) -> Result<Value, ApiError> {
+fn scale(kind: &KindDefinition, object: &Value) -> Result<Value, ApiError> {
     let paths = paths(kind);
     let replicas = match at(object, &paths.spec).and_then(Value::as_i64) {
         Some(replicas) => replicas,

@@ -10,7 +10,7 @@ use crate::model::cause::Cause;
 use crate::model::error::ApiError;
 use crate::model::json::Object;
 use crate::model::json::parse;
-use crate::model::kinds::{Kind, Traits};
+use crate::model::kinds::{KindDefinition, Traits};
 use crate::model::metadata;
 use crate::model::object_meta;
 use crate::model::object_meta::{metadata_of, metadata_of_mut};
@@ -214,7 +214,12 @@ impl Pipeline {
     }
 
     /// Checks that a patch keeps the type of an object.
-    fn check_patched_type(&self, kind: &Kind, patch: &PatchType, patched: &Value) -> Result<(), ApiError> {
+    fn check_patched_type(
+        &self,
+        kind: &KindDefinition,
+        patch: &PatchType,
+        patched: &Value,
+    ) -> Result<(), ApiError> {
         let mismatch = patched
             .as_object()
             .filter(|_| !kind.is_custom())
@@ -262,7 +267,7 @@ impl Existing {
 }
 
 /// Returns true if an object is being deleted and has neither finalizers nor a grace period left.
-fn can_be_removed(kind: &Kind, object: &Object) -> bool {
+fn can_be_removed(kind: &KindDefinition, object: &Object) -> bool {
     let has_finalizers = !object_meta::finalizers(object).is_empty()
         || kind.is("", "Namespace") && !crate::model::kinds::core::namespace::finalizers(object).is_empty();
     is_terminating_object(object) && grace_of(object) == 0 && !has_finalizers
@@ -287,7 +292,7 @@ fn are_same_except(old: &Object, new: &Object, taken: &[&str], but: &str) -> boo
 }
 
 impl ApiError {
-    fn version_missing(kind: &Kind, name: &str) -> Self {
+    fn version_missing(kind: &KindDefinition, name: &str) -> Self {
         let cause = Cause::invalid("metadata.resourceVersion", "0", "must be specified for an update");
         let mut error = Self::invalid(kind, name, cause);
         // For this error kube-apiserver names the resource instead of the kind.

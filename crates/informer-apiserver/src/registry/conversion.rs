@@ -23,7 +23,7 @@ use serde_json::{Map, Value};
 use crate::model::crd::{failed, read, review, shown, take};
 use crate::model::error::ApiError;
 use crate::model::json::parse;
-use crate::model::kinds::Kind;
+use crate::model::kinds::KindDefinition;
 use crate::registry::storage::{EventType, OrderedMap, Stored, draft};
 use crate::registry::{Resource, Store};
 use crate::webhook::{ClientConfig, Post, decode_response};
@@ -99,7 +99,12 @@ impl Converter {
         })
     }
 
-    pub(crate) fn cached(&self, kind: &Kind, stored: &Arc<Stored>, event: EventType) -> Option<Arc<Stored>> {
+    pub(crate) fn cached(
+        &self,
+        kind: &KindDefinition,
+        stored: &Arc<Stored>,
+        event: EventType,
+    ) -> Option<Arc<Stored>> {
         let name = (stored.key.clone(), stored.version);
         let cache = self.cache.lock();
         let found = cache.young.get(&name).or_else(|| cache.old.get(&name)).cloned()?;
@@ -115,7 +120,7 @@ impl Converter {
         *self.cache.lock() = ConversionCache::default();
     }
 
-    pub(crate) fn keep(&self, kind: &Kind, stored: &Stored, object: &Object) -> Arc<Stored> {
+    pub(crate) fn keep(&self, kind: &KindDefinition, stored: &Stored, object: &Object) -> Arc<Stored> {
         let draft = draft(kind, stored.key.clone(), object);
         let shown = Arc::new(draft.seal_unstored(stored.version, EventType::Modified));
         let mut cache = self.cache.lock();
@@ -283,7 +288,7 @@ impl Store {
         &self,
         converter: &Converter,
         objects: &[Object],
-        to: &Kind,
+        to: &KindDefinition,
     ) -> Result<Vec<Object>, ApiError> {
         let mut converted = self.call_webhook(converter, objects, to).await?;
         if let Some(schema) = &to.schema {
@@ -296,7 +301,7 @@ impl Store {
         &self,
         converter: &Converter,
         objects: &[Object],
-        to: &Kind,
+        to: &KindDefinition,
     ) -> Result<Vec<Object>, ApiError> {
         let Some(first) = objects.first() else { return Ok(Vec::new()) };
         let refused = |object: &Object, what: &str| ApiError::new(500, "", failed(object, what));

@@ -9,25 +9,25 @@ use serde_json::{Map, Value};
 use super::conversion::Converter;
 use super::storage::{EventType, Stored, draft};
 use crate::model::json::parse;
-use crate::model::kinds::{Kind, convert_version, version_priority};
+use crate::model::kinds::{KindDefinition, convert_version, version_priority};
 
 /// A served resource and the storage table of its objects.
 #[derive(Debug)]
 pub(crate) struct Resource {
-    pub(crate) kind: Kind,
+    pub(crate) kind: KindDefinition,
     /// The index of the resource's table in the storage.
     pub(crate) table: usize,
     /// Notified after each commit, so that watchers read the new events.
     pub(crate) changed: tokio::sync::watch::Sender<()>,
     /// The storage version of the resource, if it differs from this API version.
-    pub(crate) stored_as: Option<Arc<Kind>>,
+    pub(crate) stored_as: Option<Arc<KindDefinition>>,
     /// Calls the conversion webhook of the CRD. If absent, a conversion only changes `apiVersion` and prunes
     /// fields.
     pub(crate) converter: Option<Arc<Converter>>,
 }
 
 impl Resource {
-    pub(crate) fn storage_kind(&self) -> &Kind {
+    pub(crate) fn storage_kind(&self) -> &KindDefinition {
         self.stored_as.as_deref().unwrap_or(&self.kind)
     }
 
@@ -142,7 +142,7 @@ impl Registry {
         };
     }
 
-    pub(crate) fn retain(&mut self, keep: impl Fn(&Kind) -> bool) {
+    pub(crate) fn retain(&mut self, keep: impl Fn(&KindDefinition) -> bool) {
         self.ordered.retain(|resource| keep(&resource.kind));
         self.by_gvr.retain(|_, resource| keep(&resource.kind));
     }

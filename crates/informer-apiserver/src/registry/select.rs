@@ -7,7 +7,7 @@ use std::sync::Arc;
 use informer_core::{FieldOperator, FieldSelector, LabelSelector};
 
 use crate::model::error::ApiError;
-use crate::model::kinds::{Kind, Traits};
+use crate::model::kinds::{KindDefinition, Traits};
 use crate::registry::Resource;
 use crate::registry::storage::{EventType, Stored};
 
@@ -39,7 +39,7 @@ impl Filter {
     }
 
     pub(crate) fn parse(
-        kind: &Kind,
+        kind: &KindDefinition,
         namespace: Option<&str>,
         labels: &str,
         fields: &str,
@@ -114,7 +114,7 @@ impl Field {
     }
 }
 
-fn resolve(kind: &Kind, field: &str) -> Result<Field, ApiError> {
+fn resolve(kind: &KindDefinition, field: &str) -> Result<Field, ApiError> {
     let alias = kind.descriptor.field_aliases.iter().find(|(alias, _)| *alias == field);
     let field = alias.map_or(field, |(_, field)| field);
     match field {

@@ -15,7 +15,7 @@ use crate::controllers::ControllerManager;
 use crate::faults::Faults;
 use crate::http::Frontend;
 use crate::http::watch::Lagging;
-use crate::model::kinds::{Kind, built_in};
+use crate::model::kinds::{KindDefinition, built_in};
 use crate::pipeline::allocations::Allocations;
 use crate::pipeline::{ControllerQueues, Pipeline, QuotaUsage};
 use crate::registry::expiry::Expiry;
@@ -42,7 +42,7 @@ pub struct ApiServerBuilder {
     lagging: Lagging,
     require_namespaces: bool,
     first_version: u64,
-    kinds: Vec<Kind>,
+    kinds: Vec<KindDefinition>,
     controllers: Controllers,
     tokens: Tokens,
     client_ca: Option<ClientCa>,
@@ -237,7 +237,7 @@ impl ApiServerBuilder {
     }
 
     /// Registers a custom kind in addition to the built-in kinds.
-    pub fn kind(mut self, kind: Kind) -> Self {
+    pub fn kind(mut self, kind: KindDefinition) -> Self {
         self.kinds.push(kind);
         self
     }
@@ -272,7 +272,7 @@ impl ApiServerBuilder {
     /// `kube-node-lease`.
     pub fn build(self) -> ApiServer {
         let schema = self.schema.unwrap_or_else(Schema::builtin_served);
-        let kinds: Vec<Kind> = built_in(&schema).chain(self.kinds).collect();
+        let kinds: Vec<KindDefinition> = built_in(&schema).chain(self.kinds).collect();
         let store = Store {
             clock: self.clock.unwrap_or_else(|| Arc::new(TokioClock::new())),
             storage: RwLock::new(Storage::new(self.first_version, self.history)),

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::model::json::parse;
-use crate::model::kinds::Kind;
+use crate::model::kinds::KindDefinition;
 use crate::registry::Resource;
 use crate::registry::storage::{Draft, draft};
 use crate::server::ApiServer;
@@ -164,7 +164,7 @@ impl ApiServer {
 }
 
 /// Encodes an object of a snapshot for the storage. Also returns its resourceVersion.
-fn restored_draft(kind: &Kind, object: &Map<String, Value>) -> Option<(Draft, u64)> {
+fn restored_draft(kind: &KindDefinition, object: &Map<String, Value>) -> Option<(Draft, u64)> {
     let (key, version) = identity(object)?;
     Some((draft(kind, key, object), version))
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use informer_apiserver::{ApiServer, Kind};
+use informer_apiserver::{ApiServer, KindDefinition};
 use serde_json::{Value, json};
 
 use crate::support::{Watch, call, json as ask};
@@ -73,7 +73,7 @@ async fn a_crd_with_the_kind_of_another_is_established_after_that_is_deleted() {
 #[tokio::test]
 async fn deleting_a_crd_that_is_not_established_keeps_the_other_crd() {
     let server = ApiServer::builder().build();
-    server.register(Kind::custom("example.com", "v1", "Second"));
+    server.register(KindDefinition::custom("example.com", "v1", "Second"));
     call(&server, "POST", DEFINITIONS, &definition("firsts", "Gadget")).await;
     call(&server, "POST", DEFINITIONS, &definition("seconds", "Gadget")).await;
     let object = json!({"apiVersion": "example.com/v1", "kind": "Second", "metadata": {"name": "a"}});

@@ -1,4 +1,4 @@
-use informer_apiserver::{ApiServer, History, Kind};
+use informer_apiserver::{ApiServer, History, KindDefinition};
 use informer_core::Gvr;
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ async fn a_list_is_ordered_by_the_joined_key_so_that_a_b_precedes_a() {
 
 #[tokio::test]
 async fn an_empty_list_has_items_and_one_of_metadata_has_null() {
-    let server = ApiServer::builder().kind(Kind::custom("g", "v1", "Widget")).build();
+    let server = ApiServer::builder().kind(KindDefinition::custom("g", "v1", "Widget")).build();
     let (_, body) = call(&server, "GET", "/api/v1/namespaces/none/pods", "").await;
     assert_eq!(
         body,
@@ -53,7 +53,7 @@ async fn an_empty_list_has_items_and_one_of_metadata_has_null() {
 
 #[tokio::test]
 async fn object_fields_are_encoded_in_the_order_of_kube_apiserver() {
-    let server = ApiServer::builder().kind(Kind::custom("g", "v1", "Widget")).build();
+    let server = ApiServer::builder().kind(KindDefinition::custom("g", "v1", "Widget")).build();
     let widget = json!({"kind": "Widget", "spec": {"a": 1}, "metadata": {"name": "w", "labels": {"l": "1"}}});
     server.create(&Gvr::new("g", "v1", "widgets"), "n", widget).unwrap();
     let (_, body) = call(&server, "GET", "/apis/g/v1/namespaces/n/widgets/w", "").await;
@@ -240,7 +240,7 @@ async fn an_exact_list_older_than_the_history_returns_410() {
 
 #[tokio::test]
 async fn unknown_paths_and_unknown_resources_return_different_errors() {
-    let server = ApiServer::builder().kind(Kind::custom("g", "v1", "Widget")).build();
+    let server = ApiServer::builder().kind(KindDefinition::custom("g", "v1", "Widget")).build();
     for path in ["/nope", "/apis/foo/v1", "/apis/g/v1/gadgets", "/apis/g/v2/widgets", "//api/v1"] {
         assert_eq!(call(&server, "GET", path, "").await, (404, "404 page not found\n".to_owned()), "{path}");
     }

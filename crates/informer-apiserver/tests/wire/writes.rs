@@ -1,4 +1,4 @@
-use informer_apiserver::{ApiServer, Kind};
+use informer_apiserver::{ApiServer, KindDefinition};
 use informer_core::Gvr;
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ const MAPS: &str = "/api/v1/namespaces/n/configmaps";
 const PODS: &str = "/api/v1/namespaces/n/pods";
 
 fn server() -> ApiServer {
-    ApiServer::builder().kind(Kind::custom("g", "v1", "Widget")).build()
+    ApiServer::builder().kind(KindDefinition::custom("g", "v1", "Widget")).build()
 }
 
 fn message(value: &Value) -> &str {

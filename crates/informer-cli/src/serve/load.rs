@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use informer::Gvr;
-use informer_apiserver::{ApiServer, ClientCa, Kind, LoadError, Tokens};
+use informer_apiserver::{ApiServer, ClientCa, KindDefinition, LoadError, Tokens};
 use serde_json::Value;
 
 use crate::failure::Failure;
@@ -61,12 +61,12 @@ pub(crate) fn server(path: Option<&Path>, access: &ServerAccess) -> Result<Loade
 #[derive(Default)]
 struct Kinds {
     access: ServerAccess,
-    defined: Vec<Kind>,
-    guessed: Vec<Kind>,
+    defined: Vec<KindDefinition>,
+    guessed: Vec<KindDefinition>,
 }
 
 impl Kinds {
-    fn iter(&self) -> impl Iterator<Item = &Kind> {
+    fn iter(&self) -> impl Iterator<Item = &KindDefinition> {
         self.defined.iter().chain(&self.guessed)
     }
 
@@ -88,7 +88,7 @@ impl Kinds {
 
     /// Registers the kinds that CRDs define, in place of kinds that were guessed before. Returns true if a
     /// kind is new, so that the manifests must be loaded again.
-    fn define(&mut self, declared: Vec<Kind>) -> bool {
+    fn define(&mut self, declared: Vec<KindDefinition>) -> bool {
         let before = self.defined.len();
         for kind in declared {
             if !self.defined.iter().any(|known| known.gvr() == kind.gvr()) {
@@ -102,40 +102,41 @@ impl Kinds {
 
 /// Returns true if two kinds have the same group, version and kind. The plurals of the two kinds may differ,
 /// because the plural of a guessed kind may be wrong.
-fn is_same(one: &Kind, other: &Kind) -> bool {
+fn is_same(one: &KindDefinition, other: &KindDefinition) -> bool {
     one.kind() == other.kind() && one.gvr().api_version() == other.gvr().api_version()
 }
 
 /// Returns a guess for a custom kind that no CRD defines: it is namespaced, and its plural is regular.
-fn guessed(error: &LoadError) -> Option<Kind> {
+fn guessed(error: &LoadError) -> Option<KindDefinition> {
     let LoadError::UnknownKind { kind, api_version, .. } = error else { return None };
     let (group, version) = api_version.split_once('/')?;
     // All kinds of groups without a dot, and of groups that end in `.k8s.io`, are built in. An unknown kind
     // or version of such a group is a spelling error in the manifest, so it must not become a custom kind.
     let custom =
         group.contains('.') && !group.ends_with(".k8s.io") && !version.is_empty() && !kind.is_empty();
-    custom.then(|| Kind::custom(group, version, kind))
+    custom.then(|| KindDefinition::custom(group, version, kind))
 }
 
 /// Returns the kinds that the CustomResourceDefinitions on the server define.
-fn declared(server: &ApiServer) -> Vec<Kind> {
+fn declared(server: &ApiServer) -> Vec<KindDefinition> {
     let definitions = Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
     let definitions = server.list(&definitions, "").unwrap_or_default();
     definitions.iter().flat_map(|definition| of_definition(&definition["spec"])).collect()
 }
 
-fn of_definition(spec: &Value) -> Vec<Kind> {
+fn of_definition(spec: &Value) -> Vec<KindDefinition> {
     let versions = spec["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
     let served = versions.iter().filter(|version| version["served"] != Value::Bool(false));
     served.filter_map(|version| of_version(spec, version)).collect()
 }
 
-fn of_version(spec: &Value, version: &Value) -> Option<Kind> {
+fn of_version(spec: &Value, version: &Value) -> Option<KindDefinition> {
     let names = &spec["names"];
-    let mut kind = Kind::custom(spec["group"].as_str()?, version["name"].as_str()?, names["kind"].as_str()?)
-        .plural(names["plural"].as_str()?)
-        .short_names(texts(&names["shortNames"]))
-        .selectable(texts_at(&version["selectableFields"], "jsonPath"));
+    let mut kind =
+        KindDefinition::custom(spec["group"].as_str()?, version["name"].as_str()?, names["kind"].as_str()?)
+            .plural(names["plural"].as_str()?)
+            .short_names(texts(&names["shortNames"]))
+            .selectable(texts_at(&version["selectableFields"], "jsonPath"));
     if spec["scope"] == "Cluster" {
         kind = kind.cluster_scoped();
     }

@@ -3,7 +3,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use informer_apiserver::{ApiServer, Fault, FaultAction, FaultMatch, Kind, Verb};
+use informer_apiserver::{ApiServer, Fault, FaultAction, FaultMatch, KindDefinition, Verb};
 use informer_client::{Client, Dynamic, Lazy, Representation, ResourceKind, Typed};
 use informer_core::Gvr;
 use jiff::Timestamp;
@@ -26,7 +26,7 @@ struct Fixture {
 
 impl Fixture {
     fn new() -> Self {
-        let kind = Kind::custom("events.k8s.io", "v1", "Event").without_status();
+        let kind = KindDefinition::custom("events.k8s.io", "v1", "Event").without_status();
         let server = ApiServer::builder().kind(kind).build();
         let (sender, recorder) = EventSender::new(Client::from_service(server.service(), "default"));
         let stop = CancellationToken::new();

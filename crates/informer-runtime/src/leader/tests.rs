@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use informer_apiserver::{ApiServer, FaultAction, FaultMatch, Kind, Verb};
+use informer_apiserver::{ApiServer, FaultAction, FaultMatch, KindDefinition, Verb};
 use informer_client::Client;
 use informer_core::Gvr;
 use parking_lot::Mutex;
@@ -472,7 +472,7 @@ async fn lease_gets_labels_and_may_be_in_another_cluster_than_that_of_the_manage
 #[tokio::test(start_paused = true)]
 async fn coordinated_candidate_responds_to_pings_and_leads_when_it_is_chosen() {
     // Servers do not serve this beta version by default.
-    let kind = Kind::custom("coordination.k8s.io", "v1beta1", "LeaseCandidate").without_status();
+    let kind = KindDefinition::custom("coordination.k8s.io", "v1beta1", "LeaseCandidate").without_status();
     let server = ApiServer::builder().kind(kind).build();
     let candidates = Gvr::new("coordination.k8s.io", "v1beta1", "leasecandidates");
     let election = |identity: &str| {

@@ -15,7 +15,7 @@ use informer::cache::reflector::{ReflectorConfig, RelistReason};
 use informer::client::{Client, Lazy, ResourceKind, StreamingLists};
 use informer::testing::{TestServer, list, pod, watch};
 use informer::{FieldSelector, Object as _};
-use informer_apiserver::{FaultAction, Kind};
+use informer_apiserver::{FaultAction, KindDefinition};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
@@ -305,7 +305,7 @@ async fn a_kind_that_comes_later_is_named_until_then_and_asked_for_less_and_less
     assert!(pods.has_synced());
     let tries = server.server().requests().iter().filter(|request| request.path.contains("widgets")).count();
     assert!((8..30).contains(&tries), "{tries} tries in five minutes");
-    server.server().register(Kind::custom("example.com", "v1", "Widget"));
+    server.server().register(KindDefinition::custom("example.com", "v1", "Widget"));
     widgets.wait_for_sync(MINUTE).await.unwrap();
 }
 

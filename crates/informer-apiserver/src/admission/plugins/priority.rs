@@ -9,7 +9,7 @@ use crate::admission::Admission;
 use crate::model::error::ApiError;
 use crate::model::json::Object;
 use crate::model::json::parse;
-use crate::model::kinds::Kind;
+use crate::model::kinds::KindDefinition;
 use crate::model::object_meta::display_name;
 use crate::model::rules::{get, set, with_value};
 
@@ -48,7 +48,7 @@ impl Admission {
         Err(ApiError::forbidden(&write.scope.resource.kind, write.name, &why))
     }
 
-    fn set_priority(&self, kind: &Kind, object: &mut Object) -> Result<(), ApiError> {
+    fn set_priority(&self, kind: &KindDefinition, object: &mut Object) -> Result<(), ApiError> {
         let name = object.get("spec").and_then(|spec| spec["priorityClassName"].as_str());
         let name = name.unwrap_or_default().to_owned();
         let class = match name.as_str() {
@@ -85,7 +85,7 @@ impl Admission {
         Ok(())
     }
 
-    fn check_priority(&self, kind: &Kind, pod: &Object, class: &Value) -> Result<(), ApiError> {
+    fn check_priority(&self, kind: &KindDefinition, pod: &Object, class: &Value) -> Result<(), ApiError> {
         let spec = pod.get("spec").unwrap_or(&Value::Null);
         let checked = [
             ("priority", "integer value of priority"),

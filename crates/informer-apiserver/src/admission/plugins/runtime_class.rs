@@ -7,7 +7,7 @@ use super::{AdmissionPlugin, NewObject, PendingWrite, part, set};
 use crate::admission::Admission;
 use crate::model::error::ApiError;
 use crate::model::json::Object;
-use crate::model::kinds::Kind;
+use crate::model::kinds::KindDefinition;
 use crate::model::object_meta::display_name;
 use crate::model::quantity::read;
 
@@ -37,7 +37,7 @@ impl AdmissionPlugin for RuntimeClass {
 }
 
 impl Admission {
-    fn apply_runtime_class(&self, kind: &Kind, pod: &mut Object) -> Result<(), ApiError> {
+    fn apply_runtime_class(&self, kind: &KindDefinition, pod: &mut Object) -> Result<(), ApiError> {
         let refusal = |pod: &Object, why: &str| Err(ApiError::forbidden(kind, display_name(pod), why));
         let class = match self.runtime_class(pod) {
             Ok(None) => return Ok(()),

@@ -7,7 +7,7 @@ use super::patches;
 use crate::admission::write::Invocation;
 use crate::admission::{Admission, Object};
 use crate::model::error::ApiError;
-use crate::model::kinds::Kind;
+use crate::model::kinds::KindDefinition;
 use crate::model::managed_fields::{Type, atomics, merge_unmanaged, validate};
 use crate::registry::Resource;
 
@@ -123,12 +123,12 @@ impl Admission {
     }
 }
 
-fn is_of(kind: &Kind, object: &Value) -> bool {
+fn is_of(kind: &KindDefinition, object: &Value) -> bool {
     object["apiVersion"] == kind.api_version && object["kind"] == kind.kind
 }
 
 /// Returns kube-apiserver's message for a patch that changes `apiVersion` or `kind`.
-fn conversion_message(kind: &Kind, object: &Value) -> String {
+fn conversion_message(kind: &KindDefinition, object: &Value) -> String {
     let text = |name: &str| object[name].as_str().unwrap_or_default();
     let version = text("apiVersion").rsplit('/').next().unwrap_or_default();
     let package = match kind.gvr.group.split('.').next() {

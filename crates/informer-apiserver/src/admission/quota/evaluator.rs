@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{ResourceList, resource_list};
-use crate::model::kinds::Kind;
+use crate::model::kinds::KindDefinition;
 use crate::model::kinds::core::pod::resources::{List, add, containers, total_with_overhead};
 use crate::model::quantity::Amount;
 
@@ -42,7 +42,7 @@ pub(crate) enum Evaluator {
 
 impl Evaluator {
     /// Returns the quota evaluator of a kind, or `None` for events, which quotas do not count.
-    pub(crate) fn of(kind: &Kind) -> Option<Self> {
+    pub(crate) fn of(kind: &KindDefinition) -> Option<Self> {
         let (group, resource) = (kind.gvr.group.as_str(), kind.gvr.resource.as_str());
         Some(match (group, resource) {
             ("" | "events.k8s.io", "events") => return None,

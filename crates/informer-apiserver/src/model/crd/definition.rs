@@ -6,7 +6,7 @@ use informer_core::Gvr;
 use serde_json::{Map, Value, json};
 
 use crate::model::cause::Cause;
-use crate::model::kinds::{Kind, Traits, version_priority};
+use crate::model::kinds::{KindDefinition, Traits, version_priority};
 use crate::model::rules::as_value;
 use crate::model::schema::{ScalePaths, Schema};
 use crate::model::table::PrinterColumn;
@@ -54,7 +54,7 @@ pub(crate) fn fill_crd(object: &mut Object) {
 }
 
 pub(crate) struct Served {
-    pub(crate) kind: Kind,
+    pub(crate) kind: KindDefinition,
     pub(crate) stored: bool,
     pub(crate) served: bool,
 }
@@ -72,8 +72,9 @@ pub(crate) fn kinds(spec: &Value) -> Vec<Served> {
     let texts = |value: &Value| -> Vec<String> { value.as_array().into_iter().flatten().map(text).collect() };
     let names = &spec["names"];
     let version = |version: &Value| {
-        let mut kind = Kind::custom(text(&spec["group"]), text(&version["name"]), text(&names["kind"]))
-            .plural(text(&names["plural"]));
+        let mut kind =
+            KindDefinition::custom(text(&spec["group"]), text(&version["name"]), text(&names["kind"]))
+                .plural(text(&names["plural"]));
         kind.list_kind = text(&names["listKind"]);
         kind.singular = text(&names["singular"]);
         kind.short_names = texts(&names["shortNames"]);

@@ -4,7 +4,7 @@ use informer_core::Gvr;
 use informer_schema::{Column, Names, Resource, Schema};
 
 use crate::model::kinds::descriptor::{KindDescriptor, PLAIN};
-use crate::model::kinds::{Kind, Subresource, Traits};
+use crate::model::kinds::{KindDefinition, Subresource, Traits};
 use crate::model::kinds::{
     admissionregistration, apiextensions, apiregistration, apps, authentication, authorization, autoscaling,
     batch, certificates, coordination, core, discovery, events, flowcontrol, networking, node, policy, rbac,
@@ -83,11 +83,11 @@ static DESCRIPTORS: &[&KindDescriptor] = &[
 ];
 
 /// Returns the built-in kinds that kube-apiserver serves by default, in discovery order.
-pub(crate) fn built_in(schema: &Schema) -> impl Iterator<Item = Kind> + '_ {
+pub(crate) fn built_in(schema: &Schema) -> impl Iterator<Item = KindDefinition> + '_ {
     schema.resources().filter(|resource| resource.is_served_by_default()).map(kind)
 }
 
-fn kind(resource: Resource<'_>) -> Kind {
+fn kind(resource: Resource<'_>) -> KindDefinition {
     let gvr = Gvr::new(resource.group(), resource.version(), resource.plural());
     let name = resource.response_kind().kind;
     let subresources: Vec<Subresource> = resource.subresources().map(Subresource::of).collect();
@@ -98,7 +98,7 @@ fn kind(resource: Resource<'_>) -> Kind {
     let traits = described.map_or_else(|| traits(resource, &subresources), |described| described.traits);
     let descriptor = described.unwrap_or(&PLAIN);
     let owned = |names: Names| names.map(str::to_owned).collect();
-    Kind {
+    KindDefinition {
         api_version: gvr.api_version(),
         gvr,
         kind: name.to_owned(),

@@ -9,7 +9,7 @@ use crate::model::json::Object;
 use crate::model::kinds::core::pod::disabled_fields::drop_disabled_fields;
 use crate::model::kinds::core::pod::validation;
 use crate::model::kinds::descriptor::SubresourceStrategy;
-use crate::model::kinds::{Kind, Traits};
+use crate::model::kinds::{KindDefinition, Traits};
 use crate::model::rules::checks::FieldView;
 use crate::model::rules::path::each_mut;
 use crate::model::rules::{Rules, as_value, checks, get, with_value};
@@ -25,7 +25,7 @@ impl SubresourceStrategy {
     }
 }
 
-impl Kind {
+impl KindDefinition {
     pub(crate) fn rules(&self) -> Option<&'static Rules> {
         self.descriptor.rules.as_ref()
     }

@@ -1,4 +1,4 @@
-use crate::model::kinds::{Kind, Traits};
+use crate::model::kinds::{KindDefinition, Traits};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Subresource {
@@ -43,7 +43,7 @@ impl Subresource {
     }
 }
 
-impl Kind {
+impl KindDefinition {
     /// Returns the subresources of the kind in discovery order.
     pub(crate) fn subresources(&self) -> Vec<Subresource> {
         if !self.is_custom() {

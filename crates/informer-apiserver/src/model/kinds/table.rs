@@ -4,11 +4,11 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::model::jsonpath;
-use crate::model::kinds::Kind;
+use crate::model::kinds::KindDefinition;
 use crate::model::table::text::age;
 use crate::model::table::{PrinterColumn, TableRow};
 
-impl Kind {
+impl KindDefinition {
     pub(crate) fn table_columns(&self) -> Vec<PrinterColumn> {
         if self.descriptor.cells.is_some() {
             return self.columns.clone();

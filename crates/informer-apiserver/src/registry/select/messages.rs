@@ -3,7 +3,7 @@
 use informer_core::{FieldSelectorProblem, LabelOperator, ParseFieldSelectorError, ParseLabelSelectorError};
 
 use crate::model::error::ApiError;
-use crate::model::kinds::Kind;
+use crate::model::kinds::KindDefinition;
 use crate::model::labels::label_value_problems;
 use crate::model::rules::qualified_problems;
 use crate::registry::select::resolve;
@@ -52,7 +52,7 @@ fn label_values_error(key: &str, operator: LabelOperator, values: &[String]) -> 
     }
 }
 
-pub(crate) fn field_selector_error(kind: &Kind, error: &ParseFieldSelectorError) -> ApiError {
+pub(crate) fn field_selector_error(kind: &KindDefinition, error: &ParseFieldSelectorError) -> ApiError {
     let (selector, term) = (error.selector(), error.term());
     ApiError::bad_request(match error.problem() {
         FieldSelectorProblem::Escape { sequence } => {

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::event::LINE_TAIL;
 use super::{EventType, Stored};
-use crate::model::kinds::Kind;
+use crate::model::kinds::KindDefinition;
 
 /// An encoded object with a gap for the resourceVersion, which the commit fills in.
 #[derive(Debug)]
@@ -53,14 +53,14 @@ const METADATA_ORDER: [&str; 14] = [
 ];
 
 /// Encodes an object of a kind. Its resourceVersion, if it has one, is dropped.
-pub(crate) fn draft(kind: &Kind, key: ObjectKey, object: &Map<String, Value>) -> Draft {
+pub(crate) fn draft(kind: &KindDefinition, key: ObjectKey, object: &Map<String, Value>) -> Draft {
     encoded(kind, key, object, None)
 }
 
 /// Encodes an object that is stored. Reads of a custom resource drop the fields that its schema does not
 /// contain, and apply the defaults. The object is also kept as it was written, because a later schema may
 /// contain the fields or have other defaults.
-pub(crate) fn draft_stored(kind: &Kind, key: ObjectKey, object: &Map<String, Value>) -> Draft {
+pub(crate) fn draft_stored(kind: &KindDefinition, key: ObjectKey, object: &Map<String, Value>) -> Draft {
     let Some(schema) = &kind.schema else { return draft(kind, key, object) };
     let mut read = object.clone();
     schema.read(&mut read);
@@ -74,7 +74,7 @@ pub(crate) fn draft_stored(kind: &Kind, key: ObjectKey, object: &Map<String, Val
 
 /// Encodes an object of a built-in kind, with `managers` as the JSON text of its managed fields.
 pub(crate) fn draft_managed(
-    kind: &Kind,
+    kind: &KindDefinition,
     key: ObjectKey,
     object: &Map<String, Value>,
     managers: &str,
@@ -82,7 +82,12 @@ pub(crate) fn draft_managed(
     encoded(kind, key, object, Some(managers))
 }
 
-fn encoded(kind: &Kind, key: ObjectKey, object: &Map<String, Value>, managers: Option<&str>) -> Draft {
+fn encoded(
+    kind: &KindDefinition,
+    key: ObjectKey,
+    object: &Map<String, Value>,
+    managers: Option<&str>,
+) -> Draft {
     let empty = Map::new();
     let metadata = object.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
     let capacity = USUAL_BYTES + managers.map_or(0, str::len);
@@ -165,7 +170,7 @@ impl Encoder {
     /// members in the given order. Returns the offset after `apiVersion`.
     fn built_in(
         &mut self,
-        kind: &Kind,
+        kind: &KindDefinition,
         object: &Map<String, Value>,
         (metadata, managers): (&Map<String, Value>, Option<&str>),
     ) -> usize {
@@ -188,7 +193,7 @@ impl Encoder {
     }
 
     /// Writes a custom resource with all members sorted by name, as Go encodes unstructured objects.
-    fn custom(&mut self, kind: &Kind, object: &Map<String, Value>, metadata: &Map<String, Value>) {
+    fn custom(&mut self, kind: &KindDefinition, object: &Map<String, Value>, metadata: &Map<String, Value>) {
         let mut names: Vec<&str> =
             object.keys().map(String::as_str).filter(|name| !is_type_or_metadata(name)).collect();
         names.extend(["apiVersion", "kind", "metadata"]);

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{Event, Expect, History, OrderedMap, Storage, draft};
-use crate::model::kinds::{Kind, built_in};
+use crate::model::kinds::{KindDefinition, built_in};
 use crate::registry::select::Filter;
 
 #[derive(Debug, Clone)]
@@ -20,8 +20,8 @@ enum Step {
 }
 
 /// Returns the kind ConfigMap. The built-in schema is parsed only once for all test cases.
-fn config_maps() -> Kind {
-    static KIND: LazyLock<Kind> = LazyLock::new(|| {
+fn config_maps() -> KindDefinition {
+    static KIND: LazyLock<KindDefinition> = LazyLock::new(|| {
         let schema = informer_schema::Schema::builtin();
         built_in(&schema).find(|kind| kind.kind == "ConfigMap").expect("ConfigMap is a built-in kind")
     });

@@ -2,9 +2,9 @@ use informer_schema::Schema;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::model::kinds::{Kind, built_in};
+use crate::model::kinds::{KindDefinition, built_in};
 
-fn kind(api_version: &str, name: &str) -> Kind {
+fn kind(api_version: &str, name: &str) -> KindDefinition {
     let mut kinds = built_in(&Schema::builtin())
         .filter(|kind| kind.api_version == api_version && kind.kind == name)
         .collect::<Vec<_>>();
