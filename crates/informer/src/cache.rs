@@ -23,12 +23,70 @@ pub use informer_cache::{
     MAX_HANDLERS, MIN_RESYNC_PERIOD, PumpCounters, Replacement, SharedIndexInformer, SharedInformer,
     SharedInformerBuilder, SyncError, Undecodable, UndecodableLog, Unsynced, wait_for_cache_sync,
 };
-pub use informer_cache::{controller, handler, metrics, queue, reflector};
 #[cfg(feature = "client")]
 pub use informer_client::SharedInformerFactory;
 pub use informer_store::{
-    self as store, Indexer, Indexers, Lister, NamespacedLister, Snapshot, field, label, namespace, owner_uid,
+    Indexer, Indexers, Lister, NamespacedLister, Snapshot, field, label, namespace, owner_uid,
 };
+
+/// The low-level controller between a queue and a process function; see [`informer_cache::controller`].
+pub mod controller {
+    pub use informer_cache::controller::{
+        ControllerConfig, ControllerCounts, InformerController, MAX_RETRY_DELAY, MIN_RETRY_DELAY, Process,
+        ProcessError, ProcessItem, SimpleInformer, SimpleInformerOptions, new_indexer_informer, new_informer,
+        new_informer_with,
+    };
+}
+
+/// The trait of event handlers, and adapters for closures; see [`informer_cache::handler`].
+pub mod handler {
+    pub use informer_cache::handler::{
+        Blocking, EventHandler, Filtered, HandlerFuncs, MAX_BLOCKING_TIME, OnEvent, OnEventAsync, blocking,
+        filtered, handler_funcs, on_event, on_event_async,
+    };
+}
+
+/// The interface through which informers report metrics; see [`informer_cache::metrics`].
+pub mod metrics {
+    pub use informer_cache::metrics::{InformerMetrics, InformerProbe};
+
+    /// The metrics of informers with prometheus-client; see [`informer_cache::metrics::prometheus`].
+    #[cfg(feature = "prometheus")]
+    pub mod prometheus {
+        pub use informer_cache::metrics::prometheus::PrometheusInformers;
+    }
+}
+
+/// Queues between a reflector and a controller; see [`informer_cache::queue`].
+pub mod queue {
+    pub use informer_cache::queue::{
+        Batch, BatchReceipt, Delta, DeltaFifo, DeltaFifoConfig, Deltas, EnqueueError, Fifo, Heap,
+        InOrderQueue, KeyFunction, NotQueued, Popped, Processed, Queue, QueueClosed, Receipt, ReflectorStore,
+        Taken, Transform, TransformError,
+    };
+}
+
+/// The configuration and the status of lists and watches; see [`informer_cache::reflector`].
+pub mod reflector {
+    pub use informer_cache::reflector::{
+        BackoffConfig, EventCounts, MAX_EMPTY_PAGES, MAX_INITIAL_EVENTS_TIME, MAX_PAGE_RETRIES,
+        MAX_RETRY_AFTER, MAX_SHORT_WATCHES, MAX_STREAMING_RETRIES, MAX_WATCH_SILENCE, MIN_WATCH_TIMEOUT,
+        Paging, ReflectedStore, Reflector, ReflectorConfig, ReflectorError, ReflectorHandle, ReflectorPhase,
+        ReflectorStatus, RelistCounts, RelistReason, SHORT_WATCH, ShouldResync, StreamingList, VersionHook,
+        WatchErrorHandler,
+    };
+}
+
+/// Indexed stores without an informer; see [`informer_store`].
+pub mod store {
+    pub use informer_store::{
+        AddIndexersError, Borrowed, ByField, ByLabel, ByNamespace, ByOwnerUid, ExpirationCache,
+        ExpirationPolicy, Fallible, IndexError, IndexFailure, IndexFn, IndexFnError, IndexKind, Indexer,
+        Indexers, IndexersClaim, Lister, MutationCache, NAMESPACE_INDEX, NamespacedLister, NotFound,
+        Snapshot, Store, StoreBuilder, StoreChange, StoreWriter, ThreadSafeStore, TransactionError, Ttl,
+        UndeltaStore, UnknownIndex, borrowed, fallible, field, key_by, label, namespace, owner_uid, store,
+    };
+}
 
 /// The types of client-go's package [`tools/cache`](https://pkg.go.dev/k8s.io/client-go/tools/cache), under
 /// their names there.

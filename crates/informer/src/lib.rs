@@ -148,23 +148,23 @@ pub mod cache;
 #[cfg(feature = "client")]
 pub mod client;
 pub mod prelude;
+#[cfg(feature = "runtime")]
+pub mod runtime;
+pub mod source;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod workqueue;
 
-pub use informer_cache::source;
 pub use informer_core::{
     FieldOperator, FieldPath, FieldRequirement, FieldSelector, FieldSelectorProblem, Gvk, Gvr, Header,
     KeyError, LabelOperator, LabelRequirement, LabelSelector, Labels, Object, ObjectKey, OwnerReference,
     ParseFieldPathError, ParseFieldSelectorError, ParseGvError, ParseKeyError, ParseLabelSelectorError,
     ResourceVersion, Tombstone,
 };
-#[cfg(feature = "runtime")]
-pub use informer_runtime as runtime;
-#[cfg(feature = "webhook")]
-pub use informer_runtime::webhook;
 #[cfg(feature = "derive")]
 pub use kube_derive::CustomResource;
+#[cfg(feature = "webhook")]
+pub use runtime::webhook;
 /// A token whose cancellation stops a reflector or controller that runs without an informer or a manager. It
 /// is re-exported from `tokio_util`.
 pub use tokio_util::sync::CancellationToken;

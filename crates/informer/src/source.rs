@@ -1,0 +1,8 @@
+//! List and watch sources: the traits, their requests, responses and errors; the same items as in the module
+//! [`informer_cache::source`].
+
+pub use informer_cache::source::{
+    DynListWatch, FilterPanicked, FilteredSource, KnownObjects, ListEnd, ListPart, ListRequest, ListSource,
+    ListStream, ListWatch, ListWatchFns, Listed, ObjectFilter, ServerStatus, SourceContext, SourceError,
+    SourceErrorKind, VersionMatch, WatchEvent, WatchRequest, WatchSource, WatchStream, list_watch,
+};
