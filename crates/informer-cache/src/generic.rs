@@ -9,16 +9,13 @@ use informer_core::{LabelSelector, Object, ObjectKey};
 use informer_store::{AddIndexersError, IndexError, IndexFn, IndexFnError, Indexers};
 use tokio::sync::watch;
 
+use crate::any_object::AnyObject;
 use crate::handler::on_event;
 use crate::sync::{CacheSynced, Unsynced};
 use crate::{
     AddHandlerError, Event, HandlerOptions, HandlerRegistration, HandlerState, InformerRun, InformerState,
     SharedInformer, SyncError,
 };
-
-/// An object of unknown type. Its metadata, [scalar fields](Object::field) and [JSON](Object::json) can be read,
-/// and `downcast` returns it as its type, such as `Lazy<Pod>`.
-pub type AnyObject = Arc<dyn Object>;
 
 /// An event for an object of unknown type.
 #[derive(Clone)]

@@ -40,6 +40,7 @@ pub mod sync;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
+mod any_object;
 mod change;
 mod event;
 mod generic;
@@ -51,10 +52,11 @@ mod shared_informer;
 mod state;
 mod undecodable;
 
+pub use any_object::AnyObject;
 pub use change::{Change, Replacement};
 pub use controller::{InformerController, new_indexer_informer, new_informer};
 pub use event::Event;
-pub use generic::{AnyObject, GenericEvent, GenericInformer, GenericLister, GenericRegistration};
+pub use generic::{GenericEvent, GenericInformer, GenericLister, GenericRegistration};
 pub use informer_set::{AmbiguousInformer, InformerLease, InformerSet};
 pub use listener::{BufferPolicy, HandlerLatency, HandlerOptions, HandlerState};
 pub use processor::MIN_RESYNC_PERIOD;

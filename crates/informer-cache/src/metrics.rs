@@ -10,7 +10,7 @@ use std::time::Duration;
 use informer_core::Object;
 
 use crate::InformerState;
-use crate::generic::AnyObject;
+use crate::any_object::AnyObject;
 
 /// Receives the metrics of informers. Without an implementation, an informer has no overhead for metrics.
 ///

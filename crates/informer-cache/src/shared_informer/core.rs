@@ -11,7 +11,7 @@ use tokio::sync::{Mutex as AsyncMutex, Notify, watch};
 
 use super::registration::{Attached, Joining};
 use super::run::Lifecycle;
-use crate::generic::AnyObject;
+use crate::any_object::AnyObject;
 use crate::metrics::{InformerMetrics, ProbeTarget};
 use crate::processor::SharedProcessor;
 use crate::pump::{Pump, PumpCounters};
