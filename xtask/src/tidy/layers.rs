@@ -1,7 +1,8 @@
 //! The layers of a crate: a module may use only modules of lower layers.
 //!
 //! In every crate below `crates/` the top-level modules must be free of cycles, and so must the modules in
-//! each layer of `informer-apiserver`, which also has a fixed order of layers.
+//! each layer of `informer-apiserver`, which also has a fixed order of layers. Its lowest layer, `model`,
+//! uses neither the runtime nor locks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -31,6 +32,13 @@ const FREE: [&str; 1] = ["port"];
 
 /// The crates with a fixed order of layers: the source folder, and the layers from the lowest to the highest.
 const CRATES: [(&str, &[&str]); 1] = [("crates/informer-apiserver/src/", &APISERVER)];
+
+/// The layer of the API server without tasks and locks.
+const PURE: &str = "model";
+/// Crates that the pure layer must not use.
+const IMPURE_CRATES: [&str; 2] = ["tokio", "parking_lot"];
+/// Items of `std::sync` that the pure layer must not use.
+const LOCKS: [&str; 2] = ["Mutex", "RwLock"];
 
 pub(super) fn check(root: &Path, sources: &[Source], report: &mut Report) {
     check_cycles(root, sources, report);
@@ -150,6 +158,9 @@ fn check_file(
     if module == "lib" {
         return;
     }
+    if module == PURE {
+        check_pure(name, text, report);
+    }
     let Some(height) = height(layers, module) else {
         if !FREE.contains(&module) {
             report.problems.push(format!("{name}: module {module} has no layer; add it to {}", file!()));
@@ -169,26 +180,79 @@ fn check_file(
     }
 }
 
+/// Reports uses of the runtime and of locks in a file of the pure layer.
+fn check_pure(name: &str, text: &str, report: &mut Report) {
+    let crates = IMPURE_CRATES.into_iter().filter(|name| uses_crate(text, name)).map(str::to_owned);
+    let locks = used_modules(text, "std::sync::").into_iter().filter(|item| LOCKS.contains(item));
+    for used in crates.chain(locks.map(|lock| format!("std::sync::{lock}"))) {
+        report.problems.push(format!("{name}: layer {PURE} must not use {used}"));
+    }
+}
+
+fn uses_crate(text: &str, name: &str) -> bool {
+    let code = code_of(text);
+    let mut uses = code.match_indices(name).filter(|(at, _)| !is_in_comment(code, *at));
+    uses.any(|(at, _)| {
+        let is_part_of_name = |sign: char| sign.is_alphanumeric() || sign == '_';
+        let rest = &code[at + name.len()..];
+        !code[..at].ends_with(is_part_of_name) && (rest.starts_with("::") || rest.starts_with(';'))
+    })
+}
+
 fn height(layers: &[&str], module: &str) -> Option<usize> {
     layers.iter().position(|layer| *layer == module)
 }
 
 /// Returns the names that follow `prefix`, such as `crate::`, in the text of a source file, including those
-/// in braces. Comments and the unit tests at the end are skipped.
+/// in braces, which may span lines. Comments and the unit tests at the end are skipped.
 fn used_modules<'t>(text: &'t str, prefix: &str) -> Vec<&'t str> {
-    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-    let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let code = code_of(text);
     let mut names = Vec::new();
-    for rest in lines.flat_map(|line| line.split(prefix).skip(1)) {
-        let group = rest.strip_prefix('{').and_then(|rest| rest.split('}').next());
-        let paths = group.map_or_else(|| vec![rest], |group| group.split(',').collect());
-        names.extend(paths.into_iter().map(|path| {
-            let path = path.trim_start();
-            let end = path.find(|sign: char| !sign.is_alphanumeric() && sign != '_').unwrap_or(path.len());
-            &path[..end]
-        }));
+    for (at, _) in code.match_indices(prefix).filter(|(at, _)| !is_in_comment(code, *at)) {
+        let rest = &code[at + prefix.len()..];
+        let paths = rest.strip_prefix('{').map_or_else(|| vec![rest], group_paths);
+        names.extend(paths.into_iter().map(first_name).filter(|name| !name.is_empty()));
     }
     names
+}
+
+/// Returns the text of a source file without the unit tests at its end.
+fn code_of(text: &str) -> &str {
+    text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default()
+}
+
+/// Returns true if the line of this position is a comment.
+fn is_in_comment(code: &str, at: usize) -> bool {
+    let line = code[..at].rfind('\n').map_or(0, |end| end + 1);
+    code[line..].trim_start().starts_with("//")
+}
+
+/// Returns the paths of a `use` group. `group` is the text after its opening brace. Nested groups belong to
+/// the path before them.
+fn group_paths(group: &str) -> Vec<&str> {
+    let (mut paths, mut start, mut depth) = (Vec::new(), 0, 0_usize);
+    for (at, sign) in group.char_indices() {
+        match sign {
+            '{' => depth += 1,
+            '}' if depth == 0 => {
+                paths.push(&group[start..at]);
+                break;
+            }
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                paths.push(&group[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    paths
+}
+
+fn first_name(path: &str) -> &str {
+    let path = path.trim_start();
+    let end = path.find(|sign: char| !sign.is_alphanumeric() && sign != '_').unwrap_or(path.len());
+    &path[..end]
 }
 
 #[cfg(test)]
@@ -213,6 +277,36 @@ mod tests {
             problems("middle.rs", "    crate::high::run()"),
             ["middle.rs: layer middle must not use high above it"]
         );
+    }
+
+    #[test]
+    fn use_groups_may_span_lines_and_nest() {
+        let text =
+            "use crate::{\n    low::{A, B},\n    high::{\n        C,\n    },\n    middle,\n};\nuse std::fmt;";
+        assert_eq!(used_modules(text, "crate::"), ["low", "high", "middle"]);
+        assert_eq!(problems("low.rs", text).len(), 2);
+    }
+
+    #[test]
+    fn pure_layer_uses_neither_the_runtime_nor_locks() {
+        let check = |text: &str| {
+            let mut report = Report::new("layers");
+            check_file("model/a.rs", "model/a.rs", text, &["model"], &mut BTreeSet::new(), &mut report);
+            report.problems
+        };
+        let pure = "// tokio::spawn\nuse std::sync::{Arc, LazyLock};\nstruct Mutex;\nuse my_tokio::A;";
+        assert_eq!(check(pure), [""; 0]);
+        let impure =
+            "use std::sync::{\n    Arc,\n    Mutex,\n};\nfn a(_: parking_lot::RwLock<()>) {}\nuse tokio;";
+        assert_eq!(
+            check(impure),
+            [
+                "model/a.rs: layer model must not use tokio",
+                "model/a.rs: layer model must not use parking_lot",
+                "model/a.rs: layer model must not use std::sync::Mutex",
+            ]
+        );
+        assert_eq!(check("static A: std::sync::RwLock<()> = todo!();").len(), 1);
     }
 
     #[test]
