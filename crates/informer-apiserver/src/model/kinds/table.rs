@@ -16,10 +16,12 @@ impl KindDefinition {
         let mut name = PrinterColumn::new("Name", "string");
         "name".clone_into(&mut name.format);
         let mut all = vec![name];
-        match self.is_custom() {
-            true if self.columns.is_empty() => all.push(PrinterColumn::new("Age", "date")),
-            true => all.extend(self.columns.iter().cloned()),
-            false => all.push(PrinterColumn::new("Created At", "date")),
+        if !self.is_custom() {
+            all.push(PrinterColumn::new("Created At", "date"));
+        } else if self.columns.is_empty() {
+            all.push(PrinterColumn::new("Age", "date"));
+        } else {
+            all.extend(self.columns.iter().cloned());
         }
         all
     }
@@ -31,13 +33,13 @@ impl KindDefinition {
             return cells(&row);
         }
         let created = &object["metadata"]["creationTimestamp"];
-        match self.is_custom() {
-            true if self.columns.is_empty() => vec![row.name(), row.age()],
-            true => {
-                let custom = self.columns.iter().map(|column| custom_cell(&row, column));
-                std::iter::once(row.name()).chain(custom).collect()
-            }
-            false => vec![row.name(), created.clone()],
+        if !self.is_custom() {
+            vec![row.name(), created.clone()]
+        } else if self.columns.is_empty() {
+            vec![row.name(), row.age()]
+        } else {
+            let custom = self.columns.iter().map(|column| custom_cell(&row, column));
+            std::iter::once(row.name()).chain(custom).collect()
         }
     }
 }

@@ -186,13 +186,11 @@ fn check_assigned_fields(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let (before, now) = (FieldView::root(old, None), at);
     let (had, has) = (before.items("spec.podCIDRs"), now.items("spec.podCIDRs"));
     let why = "node updates may not change podCIDR except from \"\" to valid";
-    match had.len() == has.len() {
-        _ if had.is_empty() => {}
-        true => {
-            let changed = had.iter().zip(has).filter(|(had, has)| had != has);
-            causes.extend(changed.map(|_| Cause::forbidden("spec.podCIDRs", why)));
-        }
-        false => causes.push(Cause::forbidden("spec.podCIDRs", why)),
+    if !had.is_empty() && had.len() != has.len() {
+        causes.push(Cause::forbidden("spec.podCIDRs", why));
+    } else {
+        let changed = had.iter().zip(has).filter(|(had, has)| had != has);
+        causes.extend(changed.map(|_| Cause::forbidden("spec.podCIDRs", why)));
     }
     let provider = before.text("spec.providerID");
     if !provider.is_empty() && provider != now.text("spec.providerID") {
