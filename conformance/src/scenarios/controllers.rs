@@ -282,17 +282,17 @@ async fn pages_of_a_manager_are_served_to_authorized_users(bench: Bench) -> Resu
         .debug_pages(pages);
     let running = Running::start(manager).await?;
     let address = bound.wait_for(Option::is_some).await?.ok_or("the server does not listen")?;
-    let read = async |token: Option<String>, path: &str| -> Result<Result<Value, ApiError>, Failure> {
+    let pages_as = |token: Option<String>| -> Result<Api, Failure> {
         let mut config = kube_client::Config::new(format!("https://{address}").parse()?);
         // Without a certificate of the program, the server generates one and signs it itself.
         config.accept_invalid_certs = true;
         config.auth_info.token = token.map(Into::into);
-        Ok(Api::new(Client::new(config).map_err(ServerError::from)?).read(path).await)
+        Ok(Api::new(Client::new(config).map_err(ServerError::from)?))
     };
     let token = |user: &str| bench.server.token_of(user).map(Some);
     let web = format!("listed ConfigMap {}", bench.key("web"));
     loop {
-        let page = read(token(user)?, PAGE).await??;
+        let page = pages_as(token(user)?)?.read(PAGE).await?;
         assert_eq!(page["controllers"][0]["name"], "maps");
         // Other ConfigMaps of the namespace, such as that of the server's certificate, are reconciled, too.
         let recent = page["controllers"][0]["recent"].as_array().cloned().unwrap_or_default();
@@ -301,8 +301,9 @@ async fn pages_of_a_manager_are_served_to_authorized_users(bench: Bench) -> Resu
         }
         poll::pause().await;
     }
-    let status =
-        async |token, path| Ok::<_, Failure>(read(token, path).await?.err().map(|error| error.status));
+    let status = async |token, path| {
+        Ok::<_, Failure>(pages_as(token)?.read(path).await.err().map(|error| error.status))
+    };
     assert_eq!(status(token(user)?, "/debug/queues").await?, Some(403), "the user may not get this page");
     assert_eq!(status(token(other)?, PAGE).await?, Some(403), "this user has no permission");
     assert_eq!(status(Some("unknown".to_owned()), PAGE).await?, Some(401));

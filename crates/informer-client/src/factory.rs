@@ -287,7 +287,7 @@ impl SharedInformerFactory {
         kind: impl Into<ResourceKind>,
         tweak: impl FnOnce(SharedInformerBuilder<O>) -> SharedInformerBuilder<O>,
     ) -> SharedInformer<O> {
-        let (name, options, kind) = self.named(kind);
+        let NamedKind { name, options, kind } = self.named(kind);
         self.set.informer_for(name.clone(), || tweak(self.builder(name, options, kind)).build())
     }
 
@@ -315,15 +315,14 @@ impl SharedInformerFactory {
 
     /// Returns a lease of the informer for a kind in any representation `O`, as [`lease`](Self::lease) does.
     pub fn lease_of<O: Representation>(&self, kind: impl Into<ResourceKind>) -> InformerLease<O> {
-        let (name, options, kind) = self.named(kind);
+        let NamedKind { name, options, kind } = self.named(kind);
         self.set.lease(name.clone(), || self.builder(name, options, kind).build())
     }
 
-    /// Returns the name of the informer for a kind, and its list options.
-    fn named(&self, kind: impl Into<ResourceKind>) -> (String, ListWatchOptions, ResourceKind) {
+    fn named(&self, kind: impl Into<ResourceKind>) -> NamedKind {
         let kind = kind.into();
         let options = self.options.list_options(&kind.gvr());
-        (self.options.name_of(&kind.gvr(), &options), options, kind)
+        NamedKind { name: self.options.name_of(&kind.gvr(), &options), options, kind }
     }
 
     fn builder<O: Representation>(
@@ -370,7 +369,7 @@ impl SharedInformerFactory {
     /// Returns an error if the factory has informers for the kind in several representations. The error names
     /// them; use [`informer_of`](Self::informer_of) to choose one.
     pub fn for_resource(&self, kind: impl Into<ResourceKind>) -> Result<GenericInformer, AmbiguousInformer> {
-        let (name, _, kind) = self.named(kind);
+        let NamedKind { name, kind, .. } = self.named(kind);
         Ok(match self.set.generic(&name)? {
             Some(informer) => informer,
             None => self.dynamic(kind).into(),
@@ -432,6 +431,13 @@ impl SharedInformerFactory {
     pub fn client(&self) -> &Client {
         &self.client
     }
+}
+
+/// A kind with the name and the list options of its informer.
+struct NamedKind {
+    name: String,
+    options: ListWatchOptions,
+    kind: ResourceKind,
 }
 
 impl fmt::Debug for SharedInformerFactory {

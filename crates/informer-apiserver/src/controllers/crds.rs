@@ -85,8 +85,9 @@ impl ControllerManager {
     /// Serves the resources of a CRD whose names are accepted, and sets the condition `Established`. For a
     /// CRD in a protected group, sets the condition about its approval first.
     fn establish(&self, resource: &Arc<Resource>, stored: &Arc<Stored>, mut definition: Value) -> CrdStep {
-        if let Some((status, reason, message)) = approval_condition(&definition) {
-            let state = ConditionState { status, reason, message: &message };
+        if let Some(approval) = approval_condition(&definition) {
+            let message = &approval.message;
+            let state = ConditionState { status: approval.status, reason: approval.reason, message };
             if !names::has_condition(&definition, APPROVAL, state) {
                 names::set_condition(&mut definition, APPROVAL, state, &self.now());
                 return self.write_definition(resource, stored, definition);

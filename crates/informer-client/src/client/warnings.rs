@@ -70,25 +70,34 @@ impl Known {
 /// each with an optional quoted date. Invalid parts end the list.
 fn texts(value: &str) -> Vec<String> {
     let (mut texts, mut rest) = (Vec::new(), value);
-    while let Some((code, text, next)) = first(rest) {
-        if code == API_WARNING && !text.is_empty() {
-            texts.push(text);
+    while let Some(warning) = FirstWarning::read(rest) {
+        if warning.code == API_WARNING && !warning.text.is_empty() {
+            texts.push(warning.text);
         }
-        rest = next;
+        rest = warning.rest;
     }
     texts
 }
 
-/// Returns the code and the text of the first warning, and the remaining list.
-fn first(value: &str) -> Option<(&str, String, &str)> {
-    let value = value.trim_start_matches([' ', '\t', ',']);
-    let (code, rest) = value.split_once(' ')?;
-    let (_agent, rest) = rest.split_once(' ')?;
-    let (text, mut rest) = quoted(rest.trim_start())?;
-    if let Some((_date, after)) = quoted(rest.trim_start()) {
-        rest = after;
+/// The first warning of a list.
+struct FirstWarning<'v> {
+    code: &'v str,
+    text: String,
+    /// The remaining list.
+    rest: &'v str,
+}
+
+impl<'v> FirstWarning<'v> {
+    fn read(value: &'v str) -> Option<Self> {
+        let value = value.trim_start_matches([' ', '\t', ',']);
+        let (code, rest) = value.split_once(' ')?;
+        let (_agent, rest) = rest.split_once(' ')?;
+        let (text, mut rest) = quoted(rest.trim_start())?;
+        if let Some((_date, after)) = quoted(rest.trim_start()) {
+            rest = after;
+        }
+        Some(Self { code, text, rest })
     }
-    Some((code, text, rest))
 }
 
 /// Reads a quoted string. A backslash escapes the next character; control characters are dropped, so that a

@@ -221,10 +221,11 @@ impl Rotation {
         let names = self.names.clone();
         let callee =
             Callee { namespace: &self.settings.namespace, service: &self.settings.service, names: &names };
-        let patches: Vec<(String, String, Value)> = targets
+        let patches: Vec<TargetPatch> = targets
             .iter()
             .filter_map(|(target, path, object)| {
-                Some((target.to_string(), path.clone(), target.patch(object, &callee, &bundle)?))
+                let patch = target.patch(object, &callee, &bundle)?;
+                Some(TargetPatch { target: target.to_string(), path: path.clone(), patch })
             })
             .collect();
         let observed = Observed {
@@ -304,11 +305,11 @@ impl Rotation {
 
     async fn inject(
         &mut self,
-        patches: Vec<(String, String, Value)>,
+        patches: Vec<TargetPatch>,
         mut problem: Option<String>,
     ) -> Result<NextAction, String> {
         let mut next = NextAction::Continue;
-        for (target, path, patch) in patches {
+        for TargetPatch { target, path, patch } in patches {
             let mut request = json_request(Method::PATCH, path, Some(patch));
             let content_type = HeaderValue::from_static("application/json-patch+json");
             request.headers_mut().insert(http::header::CONTENT_TYPE, content_type);
@@ -352,6 +353,14 @@ impl Rotation {
             .await
             .unwrap_or_else(|_| Err("the request timed out".into()))
     }
+}
+
+/// A patch that injects the certificate authorities into a target.
+struct TargetPatch {
+    /// The target in messages.
+    target: String,
+    path: String,
+    patch: Value,
 }
 
 /// The watches repeat their requests without end. This future keeps the caller from polling them if they did

@@ -89,7 +89,7 @@ impl ServerState {
         let open = shared.faults.open_watches();
         let newest = open.len().saturating_sub(MAX_WATCHES);
         let (requests, logged_requests) = shared.requests.newest(after, MAX_REQUESTS);
-        let (resource_version, oldest_version, kinds) = stored(shared);
+        let StoredState { resource_version, oldest_version, kinds } = StoredState::read(shared);
         Self {
             elapsed_millis: millis(shared.clock.elapsed()),
             resource_version,
@@ -104,28 +104,37 @@ impl ServerState {
     }
 }
 
-/// Returns the current resourceVersion, the oldest one that can be restored, and the kinds.
-fn stored(shared: &Frontend) -> (u64, u64, Vec<KindState>) {
-    let registry = shared.registry.read();
-    let storage = shared.storage.read();
-    // Several API versions of a kind have one table.
-    let mut tables = BTreeSet::new();
-    let stored = registry.iter().filter(|resource| resource.stored_as.is_none());
-    let kinds = stored.filter(|resource| tables.insert(resource.table)).filter_map(|resource| {
-        let kind = &resource.kind;
-        let TableUsage { objects, events, history_bytes } = storage.table_usage(resource.table);
-        (objects + events > 0 || kind.is_custom()).then(|| KindState {
-            api_version: kind.api_version.clone(),
-            kind: kind.kind.clone(),
-            resource: kind.gvr.resource.clone(),
-            objects,
-            events,
-            history_bytes,
-            custom: kind.is_custom(),
-        })
-    });
-    let kinds = kinds.take(MAX_ROWS).collect();
-    (storage.version(), storage.rewind_floor(), kinds)
+/// The part of the state that the storage contains.
+struct StoredState {
+    resource_version: u64,
+    /// The oldest resourceVersion that can be restored.
+    oldest_version: u64,
+    kinds: Vec<KindState>,
+}
+
+impl StoredState {
+    fn read(shared: &Frontend) -> Self {
+        let registry = shared.registry.read();
+        let storage = shared.storage.read();
+        // Several API versions of a kind have one table.
+        let mut tables = BTreeSet::new();
+        let stored = registry.iter().filter(|resource| resource.stored_as.is_none());
+        let kinds = stored.filter(|resource| tables.insert(resource.table)).filter_map(|resource| {
+            let kind = &resource.kind;
+            let TableUsage { objects, events, history_bytes } = storage.table_usage(resource.table);
+            (objects + events > 0 || kind.is_custom()).then(|| KindState {
+                api_version: kind.api_version.clone(),
+                kind: kind.kind.clone(),
+                resource: kind.gvr.resource.clone(),
+                objects,
+                events,
+                history_bytes,
+                custom: kind.is_custom(),
+            })
+        });
+        let kinds = kinds.take(MAX_ROWS).collect();
+        Self { resource_version: storage.version(), oldest_version: storage.rewind_floor(), kinds }
+    }
 }
 
 impl RequestState {

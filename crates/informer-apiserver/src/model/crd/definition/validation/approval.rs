@@ -60,9 +60,15 @@ pub(super) fn check(definition: &Value, old: Option<&Value>, causes: &mut Causes
     }
 }
 
-/// Returns the condition `KubernetesAPIApprovalPolicyConformant` of a definition in a protected group: its
-/// status, its reason and its message.
-pub(crate) fn approval_condition(definition: &Value) -> Option<(&'static str, &'static str, String)> {
+/// The state of the condition `KubernetesAPIApprovalPolicyConformant`.
+pub(crate) struct ApprovalCondition {
+    pub(crate) status: &'static str,
+    pub(crate) reason: &'static str,
+    pub(crate) message: String,
+}
+
+/// Returns the condition about the approval of a definition in a protected group.
+pub(crate) fn approval_condition(definition: &Value) -> Option<ApprovalCondition> {
     if !is_protected(text(&definition["spec"], "group")) {
         return None;
     }
@@ -73,5 +79,5 @@ pub(crate) fn approval_condition(definition: &Value) -> Option<(&'static str, &'
         Approval::Approved => ("True", "ApprovedAnnotation"),
         Approval::Bypassed => ("False", "UnapprovedAnnotation"),
     };
-    Some((status, reason, message))
+    Some(ApprovalCondition { status, reason, message })
 }

@@ -74,8 +74,21 @@ fn is_location(name: &str) -> bool {
 /// Names of numbers in a field, each with its number.
 type NumberNames = &'static [(&'static str, u64)];
 
-/// A field of a schedule: the lowest and the highest number, and the names of numbers.
-type ScheduleField = (u64, u64, NumberNames);
+/// A field of a schedule.
+#[derive(Clone, Copy)]
+struct ScheduleField {
+    /// The lowest number.
+    least: u64,
+    /// The highest number.
+    most: u64,
+    names: NumberNames,
+}
+
+impl ScheduleField {
+    const fn new(least: u64, most: u64, names: NumberNames) -> Self {
+        Self { least, most, names }
+    }
+}
 
 const MONTHS: NumberNames = &[
     ("jan", 1),
@@ -94,8 +107,13 @@ const MONTHS: NumberNames = &[
 const WEEKDAYS: NumberNames =
     &[("sun", 0), ("mon", 1), ("tue", 2), ("wed", 3), ("thu", 4), ("fri", 5), ("sat", 6)];
 /// Minute, hour, day of the month, month and day of the week.
-const FIELDS: [ScheduleField; 5] =
-    [(0, 59, &[]), (0, 23, &[]), (1, 31, &[]), (1, 12, MONTHS), (0, 6, WEEKDAYS)];
+const FIELDS: [ScheduleField; 5] = [
+    ScheduleField::new(0, 59, &[]),
+    ScheduleField::new(0, 23, &[]),
+    ScheduleField::new(1, 31, &[]),
+    ScheduleField::new(1, 12, MONTHS),
+    ScheduleField::new(0, 6, WEEKDAYS),
+];
 
 /// Returns the parser error for an invalid schedule in the standard format of `robfig/cron`, which
 /// kube-apiserver uses.
@@ -140,7 +158,8 @@ fn descriptor_problem(descriptor: &str) -> Option<String> {
     }
 }
 
-fn parse_range(expression: &str, (least, most, names): ScheduleField) -> Result<(), String> {
+fn parse_range(expression: &str, field: ScheduleField) -> Result<(), String> {
+    let ScheduleField { least, most, names } = field;
     let parts: Vec<&str> = expression.split('/').collect();
     let bounds: Vec<&str> = parts[0].split('-').collect();
     let (start, mut end) = match *bounds {
