@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use informer_core::Object;
-use informer_core::deadline::LONGEST;
+use informer_core::deadline::MAX_WAIT;
 
 use crate::listener::{EventBatch, ProcessorListener};
 use crate::{Event, HandlerState};
@@ -66,7 +66,7 @@ impl<O: Object> SharedProcessor<O> {
             listener.initial_complete();
         }
         let resync = resync.filter(|period| !period.is_zero()).map(|period| {
-            let period = period.clamp(MIN_RESYNC_PERIOD, LONGEST);
+            let period = period.clamp(MIN_RESYNC_PERIOD, MAX_WAIT);
             Resync { period, next: now + period }
         });
         self.listeners.push(ListenerEntry { listener, resync });

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use informer_core::deadline::{LONGEST, later};
+use informer_core::deadline::{MAX_WAIT, later};
 use informer_core::panics::panic_text;
 use informer_core::random::{self, SeededThread, seeded};
 use informer_core::{
@@ -380,8 +380,8 @@ fn message_of_a_panic_is_its_string() {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the test needs any instant, and an instant has no constant")]
 fn longest_wait_is_a_century() {
-    assert_eq!(LONGEST, Duration::from_hours(24 * 365 * 100));
+    assert_eq!(MAX_WAIT, Duration::from_hours(24 * 365 * 100));
     let now = Instant::now();
     assert_eq!(later(now, Duration::from_secs(5)), now + Duration::from_secs(5));
-    assert_eq!(later(now, Duration::MAX), now + LONGEST);
+    assert_eq!(later(now, Duration::MAX), now + MAX_WAIT);
 }

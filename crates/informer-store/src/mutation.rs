@@ -21,7 +21,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use informer_core::deadline::LONGEST;
+use informer_core::deadline::MAX_WAIT;
 use informer_core::{Object, ResourceVersion};
 use parking_lot::Mutex;
 
@@ -76,7 +76,7 @@ impl<O: Object> MutationCache<O> {
 
     /// Sets how long reads return a write that the cache never receives; the default is five minutes.
     pub fn with_ttl(mut self, ttl: Duration) -> Self {
-        self.ttl = ttl.min(LONGEST);
+        self.ttl = ttl.min(MAX_WAIT);
         self
     }
 

@@ -27,9 +27,9 @@ const COUNTED: [(&str, &str); 4] = [
 ];
 const FAULT: &str = "fault ";
 /// Maximum number of bars of faults.
-const FAULTS_MAX: usize = 15;
+const MAX_FAULTS: usize = 15;
 /// Maximum number of points or columns in a plot. More ranges are merged.
-const COLUMNS_MAX: u64 = 60;
+const MAX_COLUMNS: u64 = 60;
 
 /// Adds the sections of a run of schedules.
 pub(super) fn of_schedules(distributions: &[Distribution], report: &mut Report) {
@@ -51,7 +51,7 @@ impl Distribution {
     /// if there are too many.
     fn ranges(&self) -> Vec<(f64, f64, f64)> {
         let ranges = self.counts.keys().next_back().map_or(0, |last| last + 1);
-        let together = ranges.div_ceil(COLUMNS_MAX).max(1);
+        let together = ranges.div_ceil(MAX_COLUMNS).max(1);
         let mut merged: BTreeMap<u64, u64> = (0..ranges.div_ceil(together)).map(|range| (range, 0)).collect();
         for (range, count) in &self.counts {
             *merged.entry(range / together).or_default() += count;
@@ -125,8 +125,8 @@ fn faults(report: &mut Report) {
         failed: false,
         limits: Vec::new(),
     };
-    let hidden = faults.len().saturating_sub(FAULTS_MAX);
-    let bars: Vec<Bar> = faults.into_iter().take(FAULTS_MAX).map(bar).collect();
+    let hidden = faults.len().saturating_sub(MAX_FAULTS);
+    let bars: Vec<Bar> = faults.into_iter().take(MAX_FAULTS).map(bar).collect();
     if bars.is_empty() {
         return;
     }

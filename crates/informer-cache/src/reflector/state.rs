@@ -58,7 +58,7 @@ use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use informer_core::deadline::{LONGEST, later};
+use informer_core::deadline::{MAX_WAIT, later};
 use informer_core::{Object, ResourceVersion};
 use rand::Rng;
 

@@ -3,7 +3,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use informer_core::deadline::LONGEST;
+use informer_core::deadline::MAX_WAIT;
 use informer_workqueue::{Aging, ExponentialPerItem, RateLimiter, WorkQueue, WorkQueueBuilder};
 
 use crate::{ReconcileRequest, Request};
@@ -230,13 +230,13 @@ pub(super) fn resolve(
     let timeout = own.reconcile_timeout.or(manager.reconcile_timeout);
     ControllerSettings {
         workers: own.workers.or(by_kind).or(manager.workers).unwrap_or(1).max(1),
-        sync_timeout: own.sync_timeout.or(manager.sync_timeout).unwrap_or(SYNC_TIMEOUT).min(LONGEST),
+        sync_timeout: own.sync_timeout.or(manager.sync_timeout).unwrap_or(SYNC_TIMEOUT).min(MAX_WAIT),
         reconcile_timeout: timeout.filter(|timeout| !timeout.is_zero()),
         recover_panic: own.recover_panic.or(manager.recover_panic).unwrap_or(true),
         leader_only: own.leader_only.or(manager.leader_only).unwrap_or(true),
         warm_up: own.warm_up.or(manager.warm_up).unwrap_or(false),
         priorities: own.priorities.or(manager.priorities).unwrap_or(true),
-        drain_within: own.drain_within.or(manager.drain_within).unwrap_or(DRAIN_WITHIN).min(LONGEST),
+        drain_within: own.drain_within.or(manager.drain_within).unwrap_or(DRAIN_WITHIN).min(MAX_WAIT),
         skip_name_validation: own.skip_name_validation.or(manager.skip_name_validation).unwrap_or(false),
         record_causes: own.record_causes.or(manager.record_causes).unwrap_or(false),
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::future::select;
 use informer_client::StaticResource;
-use informer_core::deadline::LONGEST;
+use informer_core::deadline::MAX_WAIT;
 use informer_core::{Gvr, ObjectKey};
 use k8s_openapi::serde::de::DeserializeOwned;
 use kube_core::Resource;
@@ -75,7 +75,7 @@ impl TestServer {
         let wait = Wait::new::<K>(self, key, expectation.description());
         async move {
             let mut notified = Notified::of(&wait.server);
-            let deadline = wait.begin + wait.server.wait_timeout.min(LONGEST);
+            let deadline = wait.begin + wait.server.wait_timeout.min(MAX_WAIT);
             loop {
                 notified.mark_unchanged();
                 wait.check_managers("wait for");
@@ -132,7 +132,7 @@ impl TestServer {
         async move {
             let server = wait.server.server();
             let mut notified = Notified::of(&wait.server);
-            let deadline = wait.begin + duration.min(LONGEST);
+            let deadline = wait.begin + duration.min(MAX_WAIT);
             let mut seen = server.version();
             let mut states = vec![wait.current()];
             loop {

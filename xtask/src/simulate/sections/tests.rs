@@ -53,7 +53,7 @@ fn last_part_of_a_second_is_merged_with_the_second_before() {
 fn many_ranges_are_merged() {
     let counts: Vec<_> = (0..1000).map(|range| (range, 1)).collect();
     let ranges = distribution("steps", 20, &counts).ranges();
-    assert!(ranges.len() <= COLUMNS_MAX as usize, "{}", ranges.len());
+    assert!(ranges.len() <= MAX_COLUMNS as usize, "{}", ranges.len());
     assert_eq!(ranges.iter().map(|range| range.2).sum::<f64>(), 1000.0);
     assert_eq!(ranges[1].0, ranges[0].1);
 }

@@ -5,7 +5,7 @@ use rand::RngExt;
 
 use super::super::{MAX_SHORT_WATCHES, MIN_WATCH_TIMEOUT, ReflectorConfig, RelistReason, SHORT_WATCH};
 use super::{
-    Input, LONGEST, Next, Phase, ReflectorAction, ReflectorNotice, ReflectorState, Step, Turn, WatchPlan,
+    Input, MAX_WAIT, Next, Phase, ReflectorAction, ReflectorNotice, ReflectorState, Step, Turn, WatchPlan,
     asks_for_retry, later,
 };
 use crate::Change;
@@ -97,7 +97,7 @@ impl<O: Object> ReflectorState<O> {
     }
 
     pub(super) fn draw_watch_timeout(&self, turn: &mut Turn<'_, O>) -> Duration {
-        let min = self.config.min_watch_timeout.clamp(MIN_WATCH_TIMEOUT, LONGEST);
+        let min = self.config.min_watch_timeout.clamp(MIN_WATCH_TIMEOUT, MAX_WAIT);
         min.saturating_add(min.mul_f64(turn.rng.random_range(0.0..1.0)))
     }
 
