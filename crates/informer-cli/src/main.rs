@@ -2,6 +2,7 @@
 //! replaces the programs of envtest, explores test suites under faults, creates operator projects, and runs a
 //! demo.
 
+mod atomic_file;
 mod certificates;
 mod connection;
 mod console;

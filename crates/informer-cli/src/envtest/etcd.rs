@@ -7,7 +7,7 @@
 use std::fs;
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ use tokio::net::TcpListener;
 
 use super::explorer::{self, ExplorerConnection};
 use super::flags::{Flag, Given, flag, help, idle, idle_switch};
+use crate::atomic_file::{self, Access};
 use crate::failure::Failure;
 use crate::signals::Signals;
 
@@ -115,25 +116,14 @@ async fn respond(
         },
         (&Method::PUT, STATE_PATH) => {
             let body = request.into_body().collect().await?.to_bytes();
-            match replace(&state, &body) {
+            // Only the owner can read the state, because it contains Secrets.
+            match atomic_file::replace(&state, &body, Access::Private) {
                 Ok(()) => reply(StatusCode::NO_CONTENT, ""),
                 Err(error) => reply(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
             }
         }
         _ => reply(StatusCode::NOT_FOUND, "404 page not found\n"),
     })
-}
-
-/// Replaces the contents of a file atomically, so that a crash cannot leave a part of the state. Only the
-/// owner can read the file, because it contains Secrets.
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    // `tempfile` creates the file with a random name, and with permissions that let only its owner read it.
-    let mut partial = tempfile::NamedTempFile::new_in(folder)?;
-    partial.write_all(bytes)?;
-    partial.as_file().sync_all()?;
-    partial.persist(path)?;
-    Ok(())
 }
 
 /// Returns true if a web page in a browser may have sent the request: the request has an `Origin` header, or
@@ -154,6 +144,3 @@ fn reply(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
     *response.status_mut() = status;
     response
 }
-
-#[cfg(test)]
-mod tests;

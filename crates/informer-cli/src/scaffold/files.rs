@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::templates::File;
+use crate::atomic_file::{self, Access};
 use crate::failure::Failure;
 
 /// Creates the folder of a project with its files. The folder must be empty or not exist. If a file cannot be
@@ -31,9 +32,8 @@ pub(super) fn create(folder: &Path, files: &[File]) -> Result<(), Failure> {
 /// one, and never a part.
 pub(super) fn replace(path: &Path, content: &str) -> Result<(), Failure> {
     let failed = |error| Failure::io(&format!("write {}", path.display()), error);
-    let temporary = path.with_extension("informer-new");
-    write(&temporary, content)?;
-    fs::rename(&temporary, path).map_err(failed)
+    path.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
+    atomic_file::replace(path, content.as_bytes(), Access::Shared).map_err(failed)
 }
 
 fn write(path: &Path, content: &str) -> Result<(), Failure> {
