@@ -74,8 +74,8 @@ pub use header::HeaderError;
 pub use kind::{ResourceKind, ResourceScope, StaticKind, StaticResource};
 pub use list_keys::{ListKey, ListKeys, ListKeysAt};
 pub use list_watch::{
-    Encodings, HashKey, HashShares, HashSharesError, KubeListWatch, ListOptionsTweak, ListWatchOptions,
-    ReadOptions, SplitLists, StreamingLists,
+    DiscoveredScope, Encodings, HashKey, HashShares, HashSharesError, KubeListWatch, ListOptionsTweak,
+    ListWatchOptions, ReadOptions, SplitLists, StreamingLists,
 };
 pub use memory::{MemoryBudget, MemoryState, SourceMemoryState};
 #[cfg(feature = "packed")]

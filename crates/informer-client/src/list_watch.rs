@@ -90,8 +90,10 @@ pub struct KubeListWatch<O> {
 #[derive(Debug, Clone, Default)]
 struct Selection {
     namespace: Option<String>,
-    /// True once discovery has reported the kind as cluster-scoped. The namespace is then ignored.
-    cluster_scoped: Arc<AtomicBool>,
+    /// The namespace is ignored if discovery has reported the kind as cluster-scoped.
+    discovered: DiscoveredScope,
+    /// True if requests must fail when discovery reports the kind as cluster-scoped.
+    requires_namespaced: bool,
     labels: Option<String>,
     fields: Option<String>,
     shares: Option<HashShares>,
@@ -102,7 +104,25 @@ struct Selection {
 impl Selection {
     /// Returns the namespace for request URLs; `None` to read all namespaces or a cluster-scoped kind.
     fn namespace(&self) -> Option<&str> {
-        self.namespace.as_deref().filter(|_| !self.cluster_scoped.load(Ordering::Relaxed))
+        self.namespace.as_deref().filter(|_| !self.discovered.is_cluster_scoped())
+    }
+}
+
+/// The scope of a source's kind, as far as the source has learned it from discovery. A source looks the scope
+/// up if the kind does not declare it and the collection does not exist in the namespace of the source.
+///
+/// Clones are handles to the same state.
+#[derive(Debug, Clone, Default)]
+pub struct DiscoveredScope(Arc<AtomicBool>);
+
+impl DiscoveredScope {
+    /// Returns true if discovery has reported the kind as cluster-scoped, and the source reads all objects.
+    pub fn is_cluster_scoped(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn set_cluster_scoped(&self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -238,6 +258,14 @@ impl<O: Representation> KubeListWatch<O> {
         self
     }
 
+    /// Makes requests fail if discovery reports the kind as cluster-scoped. A program with one source per
+    /// namespace needs this if the scope of the kind is unknown, because each of these sources would
+    /// otherwise read all objects.
+    pub fn require_namespaced(mut self) -> Self {
+        self.selection.requires_namespaced = true;
+        self
+    }
+
     /// Restricts the source to objects whose labels match the selector. The server evaluates the selector.
     pub fn labels(mut self, selector: LabelSelector) -> Self {
         self.selection.labels = (!selector.is_everything()).then(|| selector.to_string());
@@ -330,6 +358,11 @@ impl<O: Representation> KubeListWatch<O> {
         })
     }
 
+    /// Returns a handle to what this source learns from discovery about the scope of its kind.
+    pub fn discovered_scope(&self) -> DiscoveredScope {
+        self.selection.discovered.clone()
+    }
+
     /// Returns the kind that this source lists and watches.
     pub fn kind(&self) -> &ResourceKind {
         &self.kind
@@ -362,6 +395,10 @@ impl<O: Representation> KubeListWatch<O> {
             Err(error)
                 if error.kind() == SourceErrorKind::NotFound && self.is_found_cluster_scoped().await =>
             {
+                if self.selection.requires_namespaced {
+                    return Err(self.cluster_scoped_error(attempt));
+                }
+                self.selection.discovered.set_cluster_scoped();
                 self.open_once(attempt, query, accept).await
             }
             opened => opened,
@@ -374,9 +411,16 @@ impl<O: Representation> KubeListWatch<O> {
         if self.selection.namespace().is_none() || self.kind.scope().is_some() {
             return false;
         }
-        let found = matches!(self.client.scope_of(&self.kind.gvr()).await, Ok(Some(ResourceScope::Cluster)));
-        self.selection.cluster_scoped.store(found, Ordering::Relaxed);
-        found
+        matches!(self.client.scope_of(&self.kind.gvr()).await, Ok(Some(ResourceScope::Cluster)))
+    }
+
+    fn cluster_scoped_error(&self, attempt: &str) -> SourceError {
+        let text = format!(
+            "{attempt}: the kind {} is cluster-scoped, so it cannot be read per namespace; declare its scope \
+             with `ResourceKind::cluster_scoped`",
+            self.kind
+        );
+        SourceError::new(SourceErrorKind::Other, text)
     }
 
     async fn open_once(

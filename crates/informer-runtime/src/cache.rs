@@ -252,11 +252,15 @@ impl Cache {
     }
 
     fn create<O: Representation>(&self, kind: &ResourceKind) -> CacheInformer<O> {
-        let parts = self.shared.levels.plan(kind).into_iter().map(|plan| ScopedInformer {
-            informer: self.shared_informer(kind, &plan),
-            selectors: plan.selectors::<O>(),
-            scope: plan.scope,
-            pending: Arc::new(Mutex::new(own_writes::nothing_pending())),
+        let parts = self.shared.levels.plan(kind).into_iter().map(|plan| {
+            let source = self.source::<O>(kind, &plan);
+            ScopedInformer {
+                discovered_scope: source.discovered_scope(),
+                informer: self.shared_informer(source, kind, &plan),
+                selectors: plan.selectors::<O>(),
+                scope: plan.scope,
+                pending: Arc::new(Mutex::new(own_writes::nothing_pending())),
+            }
         });
         CacheInformer::new(kind.clone(), parts.collect())
     }
@@ -271,6 +275,9 @@ impl Cache {
         if let Some(namespace) = &plan.namespace {
             source = source.namespace(namespace);
         }
+        if plan.is_one_of_several {
+            source = source.require_namespaced();
+        }
         if let Some(shares) = &options.shares {
             source = source.shares(shares.clone());
         }
@@ -282,11 +289,11 @@ impl Cache {
 
     fn shared_informer<O: Representation>(
         &self,
+        source: KubeListWatch<O>,
         kind: &ResourceKind,
         plan: &InformerPlan,
     ) -> SharedInformer<O> {
         let options = &plan.options;
-        let source = self.source::<O>(kind, plan);
         let representation = if O::METADATA_ONLY { "metadata" } else { "" };
         let mut informer = SharedInformer::builder(source).name(plan.name(kind, representation));
         if let Some(reflector) = &options.reflector {

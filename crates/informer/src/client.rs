@@ -23,11 +23,11 @@ pub use informer_client::OpenTelemetry;
 pub use informer_client::Packed;
 pub use informer_client::{
     AnyTransform, Call, CallError, CallRetries, ChangedFields, Client, ClientError, ClientOptions,
-    DecodeError, Difference, DiscoveredGroup, DiscoveredKind, DiscoveredVersion, Discovery, Dynamic,
-    Encoding, Encodings, HashKey, HashShares, HashSharesError, HeaderError, KubeListWatch, Lazy, Limits,
-    ListOptionsTweak, ListWatchOptions, MemoryBudget, MemoryState, Metadata, Origin, ParseTraceContextError,
-    PatchFormat, PathSegment, Prefilter, Pruning, RawObject, ReadOptions, ReceivedObject, Representation,
-    RequestError, ResourceKind, ResourceScope, ResponseBody, RestMapper, SourceMemoryState, SplitLists,
-    StaticKind, StaticResource, StreamingLists, TRACE_ANNOTATION, TraceContext, TracePropagation, Typed,
-    WatchChanges, changed_fields, differences, program_name,
+    DecodeError, Difference, DiscoveredGroup, DiscoveredKind, DiscoveredScope, DiscoveredVersion, Discovery,
+    Dynamic, Encoding, Encodings, HashKey, HashShares, HashSharesError, HeaderError, KubeListWatch, Lazy,
+    Limits, ListOptionsTweak, ListWatchOptions, MemoryBudget, MemoryState, Metadata, Origin,
+    ParseTraceContextError, PatchFormat, PathSegment, Prefilter, Pruning, RawObject, ReadOptions,
+    ReceivedObject, Representation, RequestError, ResourceKind, ResourceScope, ResponseBody, RestMapper,
+    SourceMemoryState, SplitLists, StaticKind, StaticResource, StreamingLists, TRACE_ANNOTATION,
+    TraceContext, TracePropagation, Typed, WatchChanges, changed_fields, differences, program_name,
 };

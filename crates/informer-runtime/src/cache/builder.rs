@@ -77,6 +77,10 @@ impl CacheBuilder {
 
     /// Restricts the cache to these namespaces, with one informer each. Reads of all namespaces merge the
     /// objects of these informers; a read of another namespace is an error.
+    ///
+    /// A kind that is known to be cluster-scoped has one informer for the whole cluster. With several
+    /// namespaces, a cluster-scoped kind of unknown [scope](informer_client::ResourceKind::scope) never syncs:
+    /// its informers of single namespaces fail with an error that asks for the scope.
     pub fn namespaces<N: Into<String>>(mut self, namespaces: impl IntoIterator<Item = N>) -> Self {
         for namespace in namespaces {
             self.levels.namespaces.entry(namespace.into()).or_default();

@@ -14,6 +14,7 @@ use informer_cache::{
     AddHandlerError, CacheSynced, Event, HandlerOptions, HandlerRegistration, HandlerState, InformerRun,
     InformerState, SharedInformer, SyncError, Undecodable, wait_for_cache_sync,
 };
+use informer_client::DiscoveredScope;
 use informer_core::{LabelSelector, Object};
 use informer_store::{AddIndexersError, IndexError, IndexFn, Indexers, IndexersClaim};
 use parking_lot::Mutex;
@@ -56,6 +57,7 @@ pub struct ScopedInformer<O: Object> {
     pub informer: SharedInformer<O>,
     pub(crate) selectors: InformerSelectors,
     pub(super) pending: Arc<Mutex<PendingWrites>>,
+    pub(super) discovered_scope: DiscoveredScope,
 }
 
 impl<O: Object> CacheInformer<O> {
@@ -113,6 +115,12 @@ impl<O: Object> CacheInformer<O> {
 
     pub(super) fn scoped_informer(&self, namespace: Option<&str>) -> Option<&ScopedInformer<O>> {
         let all = &self.inner.scoped;
+        // The only informer of a kind that discovery has reported as cluster-scoped holds all objects.
+        if let [only] = all.as_slice()
+            && only.discovered_scope.is_cluster_scoped()
+        {
+            return Some(only);
+        }
         let holds = |scope: &InformerScope| match scope {
             InformerScope::All => true,
             InformerScope::Namespace(held) => Some(held.as_str()) == namespace,
@@ -342,6 +350,7 @@ impl<O: Object> Clone for ScopedInformer<O> {
             informer: self.informer.clone(),
             selectors: self.selectors.clone(),
             pending: Arc::clone(&self.pending),
+            discovered_scope: self.discovered_scope.clone(),
         }
     }
 }

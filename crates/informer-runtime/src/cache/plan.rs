@@ -52,6 +52,8 @@ pub(super) struct InformerPlan {
     /// The namespace to which the informer's list and watch requests are restricted; `None` for requests to
     /// all namespaces.
     pub(super) namespace: Option<String>,
+    /// True if the kind has further informers, for other namespaces.
+    pub(super) is_one_of_several: bool,
     pub(super) options: InformerOptions,
 }
 
@@ -78,7 +80,8 @@ impl OptionLevels {
             options.fields = Some(all_but(namespaces.keys(), options.fields));
             informer_plan(InformerScope::OtherNamespaces, options)
         };
-        namespaces.iter().map(plan_of).collect()
+        let is_one_of_several = namespaces.len() > 1;
+        namespaces.iter().map(|part| InformerPlan { is_one_of_several, ..plan_of(part) }).collect()
     }
 }
 
@@ -97,7 +100,7 @@ fn informer_plan(scope: InformerScope, options: InformerOptions) -> InformerPlan
         InformerScope::Namespace(namespace) => Some(namespace.clone()),
         _ => options.fields.as_ref().and_then(|fields| fields.required(NAMESPACE_FIELD)).map(str::to_owned),
     };
-    InformerPlan { scope, namespace, options }
+    InformerPlan { scope, namespace, is_one_of_several: false, options }
 }
 
 impl InformerPlan {

@@ -472,17 +472,6 @@ async fn removed_handler_of_several_namespaces_is_not_called_for_waiting_events(
 }
 
 #[tokio::test(start_paused = true)]
-async fn cluster_scoped_resource_kind_has_one_informer_in_namespaced_cache() {
-    let server = Server::start();
-    server.create("nodes", "n1", json!({}));
-    let cache = server.cache().namespaces(["a", "b"]).build();
-    cache.start();
-    let nodes = cache.dynamic(ResourceKind::new("", "v1", "Node", "nodes"));
-    nodes.wait_for_sync(SOON).await.unwrap();
-    assert_eq!((nodes.scoped_informers().len(), nodes.len()), (1, 1));
-}
-
-#[tokio::test(start_paused = true)]
 async fn pinned_kind_is_rejected_in_other_representations() {
     let server = Server::start();
     server.pod("default/web-0");

@@ -27,6 +27,7 @@ mod packed;
 mod referenced;
 mod representations;
 mod requests;
+mod scope;
 mod sharded;
 mod skew;
 mod writes;
