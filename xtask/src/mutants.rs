@@ -66,7 +66,7 @@ impl Subject {
 const SUBJECTS: [Subject; 12] = [
     judged("core", &["informer-core", "informer-store", "informer-cache"], &[]),
     judged("store", &["informer-store", "informer-cache", "informer-simulator"], &[]),
-    judged("cache", &["informer-cache", "informer-simulator"], &["prometheus", "testing"]),
+    judged("cache", &["informer-cache", "informer-client", "informer-simulator"], &["prometheus", "testing"]),
     judged("client", &["informer-client", "informer"], &["packed"]),
     judged("workqueue", &["informer-workqueue", "informer-simulator"], &["prometheus"]),
     judged("control", &["informer-control", "informer-simulator", "informer-runtime"], &[]),

@@ -101,8 +101,8 @@ pub(crate) async fn refusal(response: Response<ResponseBody>, wire: Option<&Wire
     status
 }
 
-/// Returns a `Status` for an error response whose body is not a `Status`. Its message is the body if the body
-/// is text.
+/// Returns a `Status` without a code for an error response whose body is not a `Status`. Its message is the
+/// body if the body is text.
 fn plain(code: StatusCode, text: &[u8]) -> ServerStatus {
     let reason = code.canonical_reason().unwrap_or("Unknown").replace(' ', "");
     let text = String::from_utf8_lossy(text);
@@ -110,7 +110,7 @@ fn plain(code: StatusCode, text: &[u8]) -> ServerStatus {
         "" => "no message".to_owned(),
         text => text.chars().filter(|letter| !letter.is_control()).take(MAX_TEXT_SHOWN).collect(),
     };
-    ServerStatus { code: code.as_u16(), reason, message, ..ServerStatus::default() }
+    ServerStatus { reason, message, ..ServerStatus::default() }
 }
 
 #[derive(Deserialize)]

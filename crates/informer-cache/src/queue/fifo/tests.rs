@@ -52,8 +52,11 @@ async fn items_of_each_writer_are_popped_in_order() {
 fn every_queue_reports_that_it_is_closed() {
     fn check(queue: impl Queue) {
         assert!(!queue.is_closed());
+        assert!(!queue.has_synced());
+        assert_eq!(queue.synced().now_or_never(), None, "nothing was listed yet");
         queue.close();
         assert!(queue.is_closed());
+        assert_eq!(queue.synced().now_or_never(), Some(Err(QueueClosed)));
     }
     check(Fifo::<Foo>::new());
     check(DeltaFifo::<Foo>::new(DeltaFifoConfig::default()));
