@@ -68,3 +68,25 @@ fn generate(options: &TlsOptions, clock: &Clock) -> Result<(ServerConfig, Timest
     let parsed = Parsed::from_pem(&own.certificate).ok_or("the generated certificate cannot be parsed")?;
     Ok((options.server_config(provider, pair, None, ALPN)?, parsed.period.until))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+
+    #[tokio::test(start_paused = true)]
+    async fn certificate_is_valid_for_a_year_and_replaced_after_half_a_year() {
+        let (ends, mut seen) = tokio::sync::mpsc::unbounded_channel();
+        let on_serve: OnServe = Box::new(move |until| ends.send(until).expect("the test receives"));
+        let mut own = SelfSigned::new(TlsOptions::default(), on_serve).unwrap();
+        let begin = own.clock.now();
+        tokio::time::timeout(200 * DAY, own.run()).await.unwrap_err();
+        let mut days = Vec::new();
+        while let Ok(until) = seen.try_recv() {
+            days.push(until.duration_since(begin).as_secs_f64() / DAY.as_secs_f64());
+        }
+        let rounded: Vec<_> = days.iter().map(|days| days.round() as i64).collect();
+        assert_eq!(rounded, [365, 365 + 180], "days until each certificate expires: {days:?}");
+    }
+}
