@@ -4,7 +4,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -104,7 +104,7 @@ async fn loaded_manifests_are_served_to_clients_of_the_kubeconfig() {
     let directory = tempfile::tempdir().unwrap();
     let (_serve, said) = serve(directory.path()).await;
     assert_eq!((&said["objects"], &said["faults"]), (&6.into(), &2.into()));
-    assert_eq!(said["kinds"], serde_json::json!(["websites.v1.example.com"]));
+    assert_eq!(said["kinds"], json!(["websites.v1.example.com"]));
     let kubeconfig = directory.path().join("kubeconfig");
     let mut watch = start_with(["watch", "site", "cm", "po", "-A", "-o", "name"], Some(&kubeconfig));
     let mut lines = Vec::new();
@@ -139,6 +139,62 @@ async fn get(url: &str) -> String {
     let mut response = String::new();
     stream.read_to_string(&mut response).await.unwrap();
     response
+}
+
+/// Sends a PATCH request without TLS, and returns the changed object.
+async fn patch(url: &str, path: &str, content_type: &str, body: &Value) -> Value {
+    let mut stream = TcpStream::connect(url.strip_prefix("http://").unwrap()).await.unwrap();
+    let body = body.to_string();
+    let head = format!(
+        "PATCH {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n",
+        body.len()
+    );
+    stream.write_all((head + &body).as_bytes()).await.unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await.unwrap();
+    assert!(response.starts_with("HTTP/1.1 200"), "{path}: {response}");
+    let (_, body) = response.split_once("\r\n\r\n").unwrap();
+    // A long body is sent in chunks, each behind a line with its size.
+    serde_json::from_str(&body[body.find('{').unwrap()..=body.rfind('}').unwrap()]).unwrap()
+}
+
+/// A program that loads a manifest expects that `kubectl label` and `kubectl apply` of the same manifest then
+/// succeed, although the server has added defaults to the object.
+#[tokio::test]
+async fn loaded_manifests_can_be_patched_and_applied() {
+    let directory = tempfile::tempdir().unwrap();
+    let (_serve, said) = serve(directory.path()).await;
+    let url = said["url"].as_str().unwrap();
+    let settings = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"a": "1"},
+    });
+    let website = json!({
+        "apiVersion": "example.com/v1", "kind": "Website", "metadata": {"name": "shop", "namespace": "web"},
+        "spec": {"host": "shop.example.com"},
+    });
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-0"},
+        "spec": {"containers": [{"name": "main", "image": "web"}]},
+    });
+    for (path, manifest) in [
+        ("/api/v1/namespaces/default/configmaps/settings", settings),
+        ("/apis/example.com/v1/namespaces/web/websites/shop", website),
+        ("/api/v1/namespaces/default/pods/web-0", pod),
+    ] {
+        let label = json!({"metadata": {"labels": {"tier": "front"}}});
+        let labeled = patch(url, path, "application/merge-patch+json", &label).await;
+        assert_eq!(labeled["metadata"]["labels"]["tier"], "front", "{path}");
+        let apply = format!("{path}?fieldManager=kubectl");
+        let applied = patch(url, &apply, "application/apply-patch+yaml", &manifest).await;
+        assert_eq!(applied["metadata"]["uid"], labeled["metadata"]["uid"], "{path}");
+        assert_eq!(applied["metadata"]["labels"]["tier"], "front", "{path}");
+        let mut changed = manifest;
+        changed["metadata"]["annotations"] = json!({"note": "applied"});
+        let applied = patch(url, &apply, "application/apply-patch+yaml", &changed).await;
+        assert_eq!(applied["metadata"]["annotations"]["note"], "applied", "{path}");
+        assert_eq!(applied["spec"], labeled["spec"], "{path}");
+    }
 }
 
 #[tokio::test]
