@@ -8,9 +8,10 @@ use std::time::Duration;
 use informer_core::Gvr;
 use informer_runtime::{
     CachedClient, CancellationToken, Controller, LeaderElection, Manager, ManagerError, Outcome, Patch,
-    ReconcileError, Request, WriteError,
+    ReconcileError, Request, ResourceKind, WriteError,
 };
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
+use kube_core::DynamicObject;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
@@ -114,6 +115,78 @@ async fn controller_apply_takes_back_fields_changed_by_another_manager() {
     assert_eq!(color(&server), "blue");
     assert_eq!(managers(&server, OBJECT), ["healer/Apply"]);
     running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn dynamic_apply_in_a_controller_takes_back_fields_changed_by_another_manager() {
+    let server = Server::start();
+    create_owner(&server);
+    let running = Running::start(server.client(), "healer", |client| async move {
+        let mut desired = serde_json::to_value(page("blue")).expect("a ConfigMap is JSON");
+        (desired["apiVersion"], desired["kind"]) = ("v1".into(), "ConfigMap".into());
+        let desired: DynamicObject = serde_json::from_value(desired).expect("a valid object");
+        client.dynamic(ResourceKind::of::<ConfigMap>()).apply(&desired).await?;
+        Ok(())
+    });
+    settled().await;
+    assert_eq!(color(&server), "blue");
+    edit_by_hand(&server).await;
+    settled().await;
+    assert_eq!(color(&server), "blue");
+    assert_eq!(managers(&server, OBJECT), ["healer/Apply"]);
+    running.stop().await;
+}
+
+fn service() -> Service {
+    let owner = json!({"apiVersion": "v1", "kind": "Secret", "name": "site", "uid": "u", "controller": true});
+    serde_json::from_value(json!({
+        "metadata": {"name": "page", "namespace": "a", "ownerReferences": [owner]},
+        "spec": {"ports": [{"port": 80}]},
+        "status": {"loadBalancer": {"ingress": [{"ip": "10.0.0.1"}]}},
+    }))
+    .expect("a valid Service")
+}
+
+#[tokio::test(start_paused = true)]
+async fn status_apply_in_a_controller_takes_back_fields_changed_by_another_manager() {
+    for is_dynamic in [false, true] {
+        let server = Server::start();
+        create_owner(&server);
+        let mut created = service();
+        created.status = None;
+        server.client().create(&created).await.expect("the Service is valid");
+        let controller =
+            Controller::new::<Secret>("healer").owns::<Service>().reconcile(move |_: Request, ctx| {
+                let client = ctx.client.clone();
+                async move {
+                    let mut desired = service();
+                    desired.spec = None;
+                    if is_dynamic {
+                        let mut desired = serde_json::to_value(desired)?;
+                        (desired["apiVersion"], desired["kind"]) = ("v1".into(), "Service".into());
+                        let desired: DynamicObject = serde_json::from_value(desired)?;
+                        client.dynamic(ResourceKind::of::<Service>()).status().apply(&desired).await?;
+                    } else {
+                        client.status().apply(&desired).await?;
+                    }
+                    Ok(Outcome::Done)
+                }
+            });
+        let stop = CancellationToken::new();
+        let manager = Manager::of(server.client()).controller(controller);
+        let task = tokio::spawn(manager.run_until(stop.clone().cancelled_owned()));
+        let address = || server.get("services", OBJECT)["status"]["loadBalancer"]["ingress"][0]["ip"].clone();
+        settled().await;
+        assert_eq!(address(), "10.0.0.1", "dynamic: {is_dynamic}");
+        let taken = Patch::merge(json!({"status": {"loadBalancer": {"ingress": [{"ip": "10.9.9.9"}]}}}));
+        let editor = server.client().field_owner("kubectl-edit");
+        editor.status().patch::<Service>(OBJECT, &taken).await.expect("a successful edit");
+        assert_eq!(address(), "10.9.9.9", "dynamic: {is_dynamic}");
+        settled().await;
+        assert_eq!(address(), "10.0.0.1", "dynamic: {is_dynamic}");
+        stop.cancel();
+        task.await.expect("the manager does not panic").expect("the manager stops cleanly");
+    }
 }
 
 #[tokio::test(start_paused = true)]
