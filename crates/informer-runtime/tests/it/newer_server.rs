@@ -399,3 +399,31 @@ async fn unknown_fields_are_reported_once_for_each_kind() {
     assert_eq!(reported, ["ConfigMap.v1", "Service.v1"]);
     assert_eq!(client.api().kinds_with_unknown_fields().len(), 2);
 }
+
+/// The number of objects in front of the only object with unknown fields. The client checks the first objects
+/// of a protobuf response for unknown fields, and only a small part of the others.
+const PLAIN_OBJECTS: usize = 100;
+
+#[tokio::test(start_paused = true)]
+async fn update_reports_unknown_fields_of_an_object_that_the_list_did_not_check() {
+    for reads in [Reads::Lazy, Reads::Packed, Reads::Intercepted] {
+        let server = newer();
+        for number in 0..PLAIN_OBJECTS {
+            server.create("configmaps", &format!("default/m-{number:03}"), json!({"data": {"a": "1"}}));
+        }
+        let skewed = format!("default/m-{PLAIN_OBJECTS:03}");
+        server.create("configmaps", &skewed, json!({"data": {"a": "1"}, "audience": "all"}));
+        let client = client::<ConfigMap>(&server, reads);
+        let kinds = Arc::new(Kinds::default());
+        let reported = Arc::clone(&kinds);
+        client.api().observe_unknown_fields(move |kind| ClientMetrics::unknown_fields(&*reported, kind));
+        for key in ["default/m-000", &*skewed] {
+            assert!(kinds.0.lock().is_empty(), "{reads:?}: {key}");
+            let mut edited = client.get::<ConfigMap>(key).await.unwrap().unwrap().edit();
+            edited.data.get_or_insert_default().insert("a".to_owned(), "2".to_owned());
+            client.update(&edited).await.unwrap();
+        }
+        assert_eq!(*kinds.0.lock(), ["ConfigMap.v1"], "{reads:?}");
+        assert_eq!(stored(&server, "configmaps", &skewed)["audience"], "all", "{reads:?}");
+    }
+}
