@@ -86,25 +86,26 @@ impl UnknownFields {
         self.found.load(Ordering::Relaxed)
     }
 
-    /// Records that an object of this kind has unknown fields. The first call logs a warning and notifies the
-    /// observers.
+    /// Records that an object of this kind has unknown fields. The first call for the kind, whole or only its
+    /// metadata, logs a warning and notifies the observers.
     pub(crate) fn note(&self) {
         if self.is_found() || self.found.swap(true, Ordering::Relaxed) {
             return;
         }
-        tracing::warn!(
-            kind = %self.kind,
-            "the server sends fields that this version of informer does not know; updates that replace a list read the object \
-             again as JSON; use a newer version of informer"
-        );
         let observers = {
             let mut shared = self.shared.lock();
+            // The kind was already found in its other form, whole or only its metadata.
             if shared.found.contains(&self.kind) {
                 return;
             }
             shared.found.push(self.kind.clone());
             shared.observers.clone()
         };
+        tracing::warn!(
+            kind = %self.kind,
+            "the server sends fields that this version of informer does not know; updates that replace a list read the object \
+             again as JSON; use a newer version of informer"
+        );
         observers.iter().for_each(|observer| observer(&self.kind));
     }
 
@@ -148,7 +149,80 @@ mod tests {
     use std::sync::Barrier;
     use std::sync::atomic::AtomicUsize;
 
+    use parking_lot::MutexGuard;
+    use tracing::field::{Field, Visit};
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Level, Metadata};
+
     use super::*;
+
+    /// A subscriber that records warnings as `name=value ...`.
+    #[derive(Clone, Default)]
+    struct Warnings(Arc<Mutex<Vec<String>>>);
+
+    struct Fields(String);
+
+    impl Visit for Fields {
+        fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+            self.0 += &format!("{}={value:?} ", field.name());
+        }
+    }
+
+    impl tracing::Subscriber for Warnings {
+        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+            metadata.is_event() && *metadata.level() <= Level::WARN
+        }
+
+        fn event(&self, event: &tracing::Event<'_>) {
+            let mut fields = Fields(String::new());
+            event.record(&mut fields);
+            self.0.lock().push(fields.0);
+        }
+
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+        fn enter(&self, _: &Id) {}
+        fn exit(&self, _: &Id) {}
+    }
+
+    /// Two kinds have unknown fields, one of them whole and in its metadata. Each is recorded several times.
+    fn note_two_kinds() {
+        let log = UnknownFieldsLog::default();
+        let pods = ResourceKind::new("", "v1", "Pod", "pods");
+        let jobs = ResourceKind::new("batch", "v1", "Job", "jobs");
+        for _ in 0..3 {
+            for (kind, metadata_only) in [(&pods, false), (&pods, true), (&jobs, true)] {
+                log.of(kind, metadata_only).note();
+                log.of(kind, metadata_only).require_json();
+            }
+        }
+    }
+
+    #[test]
+    fn unknown_fields_are_logged_once_for_each_kind() {
+        // The thread that first reaches a log statement may decide for all threads that it is not recorded.
+        // A second subscriber and later attempts make sure that it is.
+        for _ in 0..100 {
+            let warnings = Warnings::default();
+            let _here = tracing::subscriber::set_default(warnings.clone());
+            let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
+            note_two_kinds();
+            let seen: MutexGuard<'_, Vec<String>> = warnings.0.lock();
+            if seen.is_empty() {
+                continue;
+            }
+            let text = "message=the server sends fields that this version of informer does not know; updates \
+                        that replace a list read the object again as JSON; use a newer version of informer";
+            let line = |kind: &str| format!("{text} kind={kind} ");
+            assert_eq!(*seen, [line("Pod.v1"), line("Job.v1.batch")]);
+            return;
+        }
+        panic!("it was not logged");
+    }
 
     /// One thread records a kind with unknown fields while another thread registers an observer. Many rounds
     /// make it likely that both interleave.
