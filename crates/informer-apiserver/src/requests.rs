@@ -14,6 +14,10 @@ const MAX_REQUESTS: usize = 100_000;
 /// Maximum size of the request log in bytes. It is limited because clients control the length of paths,
 /// queries and names.
 const MAX_REQUESTS_BYTES: usize = 64 << 20;
+/// Maximum number of characters of each text of a logged request, such as its path, query and user agent.
+/// Longer texts are truncated, so that one request cannot remove most others from the log. Usual texts are
+/// far shorter; queries with long label selectors and continue tokens also fit.
+const MAX_LOGGED_CHARS: usize = 4096;
 
 /// The verb of an API request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -54,7 +58,8 @@ impl Verb {
     }
 }
 
-/// A request in the log, without its body.
+/// A request in the log, without its body. Texts that are longer than 4096 characters, for example of the
+/// path, the query or the user agent, are truncated.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RequestRecord {
@@ -110,6 +115,39 @@ impl RequestRecord {
         Some(self.status.0.load(Ordering::Relaxed)).filter(|status| *status != 0)
     }
 
+    /// Returns the texts whose length the client controls.
+    fn texts_mut(&mut self) -> impl Iterator<Item = &mut String> {
+        let optional = [&mut self.namespace, &mut self.name, &mut self.subresource];
+        let always = [
+            &mut self.path,
+            &mut self.query,
+            &mut self.resource_version,
+            &mut self.user_agent,
+            &mut self.user,
+        ];
+        optional.into_iter().flatten().chain(always)
+    }
+
+    /// Truncates texts that are longer than [`MAX_LOGGED_CHARS`]. Returns the request with its whole texts if
+    /// any was truncated.
+    fn truncate(&mut self) -> Option<Self> {
+        // The length in bytes is compared first, because characters can only be counted one by one.
+        let is_long = |text: &mut String| {
+            text.len() > MAX_LOGGED_CHARS && text.char_indices().nth(MAX_LOGGED_CHARS).is_some()
+        };
+        if !self.texts_mut().any(is_long) {
+            return None;
+        }
+        let whole = self.clone();
+        for text in self.texts_mut() {
+            if let Some((end, _)) = text.char_indices().nth(MAX_LOGGED_CHARS) {
+                // The truncated text is copied, so that it does not keep the memory of the whole one.
+                *text = text[..end].to_owned();
+            }
+        }
+        Some(whole)
+    }
+
     /// Returns the memory that the logged request uses, in bytes.
     fn bytes(&self) -> usize {
         let gvr = self.gvr.as_ref().map_or(0, |gvr| gvr.group.len() + gvr.version.len() + gvr.resource.len());
@@ -163,6 +201,23 @@ pub fn is_volatile(group: &str, resource: &str) -> bool {
         || matches!(group, "authorization.k8s.io" | "authentication.k8s.io")
 }
 
+/// A request that was added to the log.
+pub(crate) struct Logged {
+    /// The request with its whole texts, with which fault rules are compared.
+    pub(crate) whole: Arc<RequestRecord>,
+    /// The request in the log, which may have truncated texts. Its status is the one that readers of the log
+    /// see.
+    pub(crate) kept: Arc<RequestRecord>,
+}
+
+impl Logged {
+    /// Returns a request that is not added to the log.
+    pub(crate) fn not_kept(request: RequestRecord) -> Self {
+        let whole = Arc::new(request);
+        Self { kept: Arc::clone(&whole), whole }
+    }
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct RequestLog {
     state: Mutex<LogState>,
@@ -177,14 +232,15 @@ struct LogState {
 
 impl LogState {
     fn is_full(&self) -> bool {
-        self.kept.len() > MAX_REQUESTS || (self.bytes > MAX_REQUESTS_BYTES && self.kept.len() > 1)
+        self.kept.len() > MAX_REQUESTS || self.bytes > MAX_REQUESTS_BYTES
     }
 }
 
 impl RequestLog {
     /// Numbers a request and adds it to the request log. Removes the oldest requests if the log is full.
-    pub(crate) fn push(&self, mut request: RequestRecord) -> Arc<RequestRecord> {
+    pub(crate) fn push(&self, mut request: RequestRecord) -> Logged {
         let mut removed = Vec::new();
+        let whole = request.truncate();
         let mut state = self.state.lock();
         state.count += 1;
         request.number = state.count;
@@ -199,7 +255,11 @@ impl RequestLog {
         }
         drop(state);
         drop(removed);
-        request
+        let whole = match whole {
+            Some(whole) => Arc::new(RequestRecord { number: request.number, ..whole }),
+            None => Arc::clone(&request),
+        };
+        Logged { whole, kept: request }
     }
 
     pub(crate) fn all(&self) -> Vec<RequestRecord> {

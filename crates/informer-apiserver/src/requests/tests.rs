@@ -1,6 +1,8 @@
 use std::time::Duration;
 
-use super::{MAX_REQUESTS, MAX_REQUESTS_BYTES, RequestLog, RequestRecord, Verb, is_volatile};
+use super::{
+    MAX_LOGGED_CHARS, MAX_REQUESTS, MAX_REQUESTS_BYTES, RequestLog, RequestRecord, Verb, is_volatile,
+};
 
 fn request(path_bytes: usize) -> RequestRecord {
     RequestRecord {
@@ -24,20 +26,67 @@ fn request(path_bytes: usize) -> RequestRecord {
 #[test]
 fn log_is_bounded_by_bytes_and_by_requests() {
     let log = RequestLog::default();
-    for _ in 0..200 {
-        log.push(request(1 << 20));
+    for _ in 0..20_000 {
+        log.push(request(MAX_LOGGED_CHARS));
     }
     let kept = log.all();
-    assert!(kept.iter().map(RequestRecord::bytes).sum::<usize>() <= MAX_REQUESTS_BYTES);
-    assert_eq!((kept.len(), kept.last().unwrap().number), (63, 200), "the newest are kept");
+    let bytes = kept.iter().map(RequestRecord::bytes).sum::<usize>();
+    assert!(bytes <= MAX_REQUESTS_BYTES && bytes > MAX_REQUESTS_BYTES - 2 * MAX_LOGGED_CHARS, "{bytes}");
+    assert_eq!(kept.last().unwrap().number, 20_000, "the newest are kept");
     for _ in 0..MAX_REQUESTS + 5 {
         log.push(request(1));
     }
     assert_eq!(log.all().len(), MAX_REQUESTS);
     let counted = log.state.lock().bytes;
     assert_eq!(counted, log.all().iter().map(RequestRecord::bytes).sum::<usize>());
-    log.push(request(2 * MAX_REQUESTS_BYTES));
-    assert_eq!(log.all().len(), 1, "the last request is kept, whatever its size");
+}
+
+#[test]
+fn long_texts_of_a_request_are_truncated_and_remove_no_other_request() {
+    let log = RequestLog::default();
+    log.push(request(1));
+    // Most characters have two bytes, and the limit counts characters.
+    let long = "/äöü".repeat(200_000);
+    let optional = Some(long.clone());
+    let oversized = RequestRecord {
+        namespace: optional.clone(),
+        name: optional.clone(),
+        subresource: optional,
+        path: long.clone(),
+        query: long.clone(),
+        resource_version: long.clone(),
+        user_agent: long.clone(),
+        user: "short".to_owned(),
+        ..request(0)
+    };
+    assert!(8 * oversized.bytes() > MAX_REQUESTS_BYTES);
+    for _ in 0..7 {
+        log.push(oversized.clone());
+    }
+    let logged = log.push(oversized);
+    let whole = (logged.whole.number, logged.whole.path.len());
+    assert_eq!(whole, (9, long.len()), "fault rules match the whole");
+    logged.kept.status.set(http::StatusCode::OK);
+    let kept = log.all();
+    assert_eq!(kept.len(), 9, "the first request is kept");
+    let last = &kept[8];
+    assert_eq!((last.number, last.status(), last.user.as_str()), (9, Some(200), "short"));
+    let optional = [&last.namespace, &last.name, &last.subresource].map(|text| text.as_deref().unwrap());
+    let texts = [&*last.path, &*last.query, &*last.resource_version, &*last.user_agent];
+    for text in texts.into_iter().chain(optional) {
+        assert_eq!(text.chars().count(), MAX_LOGGED_CHARS);
+        assert!(long.starts_with(text));
+    }
+    let path = &logged.kept.path;
+    assert_eq!(path.capacity(), path.len(), "the memory of the whole text is freed");
+}
+
+#[test]
+fn text_at_the_limit_is_not_truncated() {
+    let text = "ä".repeat(MAX_LOGGED_CHARS);
+    let log = RequestLog::default();
+    log.push(RequestRecord { user_agent: text.clone(), ..request(1) });
+    assert_eq!(log.all()[0].user_agent, text);
 }
 
 #[test]

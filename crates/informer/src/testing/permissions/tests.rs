@@ -169,22 +169,23 @@ fn used_permissions_are_printed_as_rules() {
 #[tokio::test]
 async fn removed_requests_are_an_error() {
     let server = TestServer::of(ApiServer::builder().build());
-    let send = async |user_agent: &str| {
-        let request = http::Request::get("/api/v1/pods").header("user-agent", user_agent);
+    let send = async |uri: &str, user_agent: &str| {
+        let request = http::Request::get(uri).header("user-agent", user_agent);
         let request = request.body(http_body_util::Empty::<bytes::Bytes>::new()).unwrap();
         server.server().service().oneshot(request).await.unwrap();
     };
-    send("small").await;
+    send("/api/v1/pods", "small").await;
     let used = server.permissions_used().unwrap();
     assert_eq!(used.to_string(), "- apiGroups: [\"\"]\n  resources: [pods]\n  verbs: [list]\n");
     assert_eq!(server.permissions_used_by("admin").unwrap(), used);
     assert_eq!(server.permissions_used_by("jane").unwrap(), PermissionsUsed::default());
 
-    // The server's request log is limited to 64 MiB. The test sends five large requests, which exceed this
-    // limit together, so that the server removes the first ones from the log.
-    let large = "a".repeat(16 << 20);
-    for _ in 0..5 {
-        send(&large).await;
+    // The server's request log is limited to 64 MiB, and each text of a request to 4,096 characters. These
+    // requests have six such texts, and exceed the limit together, so the server removes the first ones.
+    let long = "a".repeat(4096);
+    let uri = format!("/api/v1/namespaces/{long}/pods/{long}?resourceVersion={long}");
+    for _ in 0..3000 {
+        send(&uri, &long).await;
     }
     let error = server.permissions_used().unwrap_err();
     assert!(matches!(error, PermissionsError::RequestsRemoved(_)), "{error}");
