@@ -39,8 +39,8 @@ impl Api {
         Self { client, newer_fields: false }
     }
 
-    /// Adds `metadata.region` and `metadata.origin`, fields of a newer server version, to every created
-    /// object.
+    /// Adds fields of a newer server version to every created object: to its metadata, and to the elements of
+    /// its lists.
     pub(crate) fn with_newer_fields(self) -> Self {
         Self { newer_fields: true, ..self }
     }
@@ -53,7 +53,9 @@ impl Api {
     pub async fn create(&self, gvr: &Gvr, namespace: &str, object: &Value) -> Result<Value, ApiError> {
         let mut object = Cow::Borrowed(object);
         if self.newer_fields {
-            let metadata = &mut object.to_mut()["metadata"];
+            let object = object.to_mut();
+            add_newer_fields_of_lists(object);
+            let metadata = &mut object["metadata"];
             metadata["region"] = json!("north");
             metadata["origin"] = json!({"name": "parent"});
         }
@@ -164,6 +166,31 @@ impl Api {
             return Err(ApiError { status, message: format!("{what}: {message}") });
         }
         serde_json::from_slice(&body).map_err(|error| failed(&error))
+    }
+}
+
+/// Adds fields of a newer server version to the elements of all lists of containers, environment variables,
+/// ports and owner references.
+fn add_newer_fields_of_lists(value: &mut Value) {
+    match value {
+        Value::Array(elements) => elements.iter_mut().for_each(add_newer_fields_of_lists),
+        Value::Object(members) => {
+            for (name, member) in members {
+                if let Value::Array(elements) = member {
+                    elements.iter_mut().filter(|element| element.is_object()).for_each(|element| match name
+                        .as_str()
+                    {
+                        "containers" => element["shells"] = json!(["sh", "bash"]),
+                        "env" => element["masked"] = json!(true),
+                        "ports" => element["zone"] = json!("north"),
+                        "ownerReferences" => element["weight"] = json!(3),
+                        _ => {}
+                    });
+                }
+                add_newer_fields_of_lists(member);
+            }
+        }
+        _ => {}
     }
 }
 

@@ -3,7 +3,9 @@ use std::error::Error;
 use std::sync::Arc;
 
 use informer::cache::SharedInformer;
-use informer::client::{Client, KubeListWatch, Lazy, Representation, StaticKind, StreamingLists};
+use informer::client::{
+    Client, KubeListWatch, Lazy, Representation, ResourceKind, StaticKind, StreamingLists,
+};
 use informer::{FieldPath, Gvr, Object};
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
@@ -18,6 +20,29 @@ pub type Failure = Box<dyn Error + Send + Sync>;
 /// The representation of config maps, the kind that most scenarios use. Config maps are cheap, and no
 /// controller changes them.
 pub(crate) type Map = Lazy<ConfigMap>;
+
+/// The type of objects of which only the JSON is read. Unlike for `serde_json::Value`, such objects are
+/// received as protobuf.
+struct AnyFields;
+
+/// The namespaced built-in kinds of the objects that the scenarios create: group, version, kind and plural.
+const KINDS: [(&str, &str, &str, &str); 15] = [
+    ("", "v1", "ConfigMap", "configmaps"),
+    ("", "v1", "Event", "events"),
+    ("", "v1", "Pod", "pods"),
+    ("", "v1", "Secret", "secrets"),
+    ("", "v1", "Service", "services"),
+    ("", "v1", "ServiceAccount", "serviceaccounts"),
+    ("apps", "v1", "DaemonSet", "daemonsets"),
+    ("apps", "v1", "Deployment", "deployments"),
+    ("apps", "v1", "ReplicaSet", "replicasets"),
+    ("apps", "v1", "StatefulSet", "statefulsets"),
+    ("batch", "v1", "Job", "jobs"),
+    ("coordination.k8s.io", "v1", "Lease", "leases"),
+    ("events.k8s.io", "v1", "Event", "events"),
+    ("rbac.authorization.k8s.io", "v1", "Role", "roles"),
+    ("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings"),
+];
 
 /// How an informer reads the initial state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,19 +210,31 @@ impl Bench {
         self.equal(watched, &truth).await
     }
 
-    /// Checks that a new informer holds the scenario's config maps exactly as a JSON client reads them,
-    /// including fields that the compiled schema table does not know.
+    /// Checks for each built-in kind of the scenarios that a new informer holds the scenario's objects as a
+    /// JSON client reads them, including fields that the compiled schema table does not know.
     ///
     /// # Errors
     ///
     /// When the caches differ from the server, with the first difference.
     pub(crate) async fn equals_json(&self) -> Result<(), Failure> {
-        let (objects, _) = self.api.list(&maps(), &self.namespace).await?;
+        for (group, version, kind, plural) in KINDS {
+            let kind = ResourceKind::new(group, version, kind, plural);
+            self.kind_equals_json(&kind).await.map_err(|failure| format!("{kind}: {failure}"))?;
+        }
+        Ok(())
+    }
+
+    async fn kind_equals_json(&self, kind: &ResourceKind) -> Result<(), Failure> {
+        let (objects, _) = self.api.list(&kind.gvr(), &self.namespace).await?;
+        if objects.is_empty() {
+            return Ok(());
+        }
         let expected: BTreeMap<_, _> =
             objects.into_iter().map(|object| (identity(&object).0, held_part(object))).collect();
         let region: FieldPath = "metadata.region".parse()?;
-        let watched = Watched::synced(self.maps(InitialRead::List)).await?;
-        let is_equal = |object: &Map| {
+        let source = KubeListWatch::<Lazy<AnyFields>>::of(self.client(), kind.clone());
+        let watched = Watched::synced(SharedInformer::new(source.namespace(&*self.namespace))).await?;
+        let is_equal = |object: &Lazy<AnyFields>| {
             // The first read of a field that the schema table does not know makes the informer list again as
             // JSON.
             let known = object.field(&region);
@@ -206,14 +243,17 @@ impl Bench {
                 known.as_deref() == expected["metadata"]["region"].as_str() && json_of(object) == *expected
             })
         };
-        let all_equal = |cache: &informer::cache::Indexer<Map>| {
+        let all_equal = |cache: &informer::cache::Indexer<Lazy<AnyFields>>| {
             cache.len() == expected.len() && cache.list().iter().all(|object| is_equal(object))
         };
         if watched.until(all_equal).await.is_err() {
             let cache = watched.informer.indexer().list();
-            let first = cache.iter().find(|object| !is_equal(object)).map(|object| json_of(object));
+            let first = cache.iter().find(|object| !is_equal(object)).map(|object| {
+                let expected = expected.get(&object.key().to_string());
+                format!("{} instead of {}", json_of(object), expected.unwrap_or(&Value::Null))
+            });
             let state = watched.informer.state().reflector;
-            return Err(format!("{first:?} differs from the server's object; the informer is {state}").into());
+            return Err(format!("the cache has {first:?}; the informer is {state}").into());
         }
         Ok(())
     }
@@ -289,7 +329,7 @@ fn held_part(mut object: Value) -> Value {
     object
 }
 
-fn json_of(object: &Map) -> Value {
+fn json_of(object: &Lazy<AnyFields>) -> Value {
     let json = object.json().ok().and_then(|text| serde_json::from_str(&text).ok());
     held_part(json.unwrap_or_default())
 }

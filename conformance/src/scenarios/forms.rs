@@ -1,6 +1,6 @@
-use informer::Object;
 use informer::cache::{SharedInformer, SharedInformerFactory};
 use informer::client::{Dynamic, KubeListWatch, Metadata, Pruning, ReadOptions, ResourceKind, Typed};
+use informer::{Gvr, Object};
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 
@@ -17,6 +17,7 @@ pub(super) fn all() -> Vec<Scenario> {
         scenario!(managed_fields_are_dropped_unless_requested),
         scenario!(a_transform_changes_cached_objects_and_events),
         scenario!(cluster_scoped_objects_have_no_namespace),
+        scenario!(elements_of_lists_are_held_with_all_their_fields),
     ]
 }
 
@@ -129,7 +130,7 @@ async fn a_transform_changes_cached_objects_and_events(bench: Bench) -> Result<(
 
 async fn cluster_scoped_objects_have_no_namespace(bench: Bench) -> Result<(), Failure> {
     use k8s_openapi::api::storage::v1::StorageClass;
-    let classes = informer::Gvr::new("storage.k8s.io", "v1", "storageclasses");
+    let classes = Gvr::new("storage.k8s.io", "v1", "storageclasses");
     let informer = SharedInformerFactory::new(bench.client()).informer::<StorageClass>();
     let watched = Watched::synced(informer).await?;
     let class = json!({"metadata": {"name": bench.namespace}, "provisioner": "example.com/none"});
@@ -139,4 +140,49 @@ async fn cluster_scoped_objects_have_no_namespace(bench: Bench) -> Result<(), Fa
     assert_eq!((held.key().namespace(), held.key().name()), (None, &*bench.namespace));
     bench.api.delete(&classes, "", &bench.namespace).await?;
     watched.until(|cache| !cache.contains(&bench.namespace)).await
+}
+
+async fn elements_of_lists_are_held_with_all_their_fields(bench: Bench) -> Result<(), Failure> {
+    let container = json!({
+        "name": "main", "image": "example.com/none:1", "ports": [{"containerPort": 80}, {"containerPort": 443}],
+        "env": [{"name": "A", "value": "1"}, {"name": "B", "value": ""}],
+    });
+    let side = json!({"name": "side", "image": "example.com/none:1"});
+    let pod = json!({"containers": [container, side]});
+    let labels = json!({"app": "web"});
+    let map = bench.create("owner").await?;
+    let uid = &map["metadata"]["uid"];
+    let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid});
+    let objects = [
+        ("", "pods", json!({"spec": pod})),
+        ("", "secrets", json!({"stringData": {"key": "x"}})),
+        (
+            "",
+            "services",
+            json!({"spec": {"selector": labels, "ports": [{"name": "a", "port": 1}, {"name": "b", "port": 2}]}}),
+        ),
+        (
+            "apps",
+            "deployments",
+            json!({
+                "spec": {
+                    "selector": {"matchLabels": labels},
+                    "template": {"metadata": {"labels": labels}, "spec": pod},
+                },
+            }),
+        ),
+    ];
+    for (group, resource, mut object) in objects {
+        object["metadata"] = json!({"name": "web", "ownerReferences": [owner]});
+        let gvr = Gvr::new(group, "v1", resource);
+        bench.api.create(&gvr, &bench.namespace, &object).await?;
+        bench.visible(&gvr).await?;
+    }
+    if bench.server.is_newer() {
+        let pods = Gvr::new("", "v1", "pods").path(Some(&bench.namespace));
+        let pod = bench.api.read(&format!("{pods}/web")).await?;
+        let container = &pod["spec"]["containers"][0];
+        assert_eq!((&container["env"][0]["masked"], &container["shells"][0]), (&json!(true), &json!("sh")));
+    }
+    bench.equals_json().await
 }

@@ -31,11 +31,16 @@ pub struct Embedded {
     newer: bool,
 }
 
-/// Fields that a newer server version adds to every object, and that the client's compiled schema table does
-/// not know.
-const NEWER_FIELDS: [ExtraField; 2] = [
+/// Fields that a newer server version adds to every object and to elements of lists inside objects, and that
+/// the client's compiled schema table does not know.
+const NEWER_FIELDS: [ExtraField; 7] = [
     ExtraField::new("meta.v1.ObjectMeta", "region", 200, "*string"),
     ExtraField::new("meta.v1.ObjectMeta", "origin", 201, "*core.v1.SecretReference"),
+    ExtraField::new("meta.v1.OwnerReference", "weight", 202, "*int32"),
+    ExtraField::new("core.v1.Container", "shells", 203, "[]string"),
+    ExtraField::new("core.v1.EnvVar", "masked", 204, "*bool"),
+    ExtraField::new("core.v1.ContainerPort", "zone", 205, "*string"),
+    ExtraField::new("core.v1.ServicePort", "zone", 206, "*string"),
 ];
 
 fn administrator() -> Result<(Certificate, ClientCa), TlsError> {
