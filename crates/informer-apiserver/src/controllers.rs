@@ -25,8 +25,8 @@ use tokio::runtime::Handle;
 use crate::pipeline::{BackgroundTask, Pipeline, PromptTask};
 use crds::NameCache;
 
-/// Maximum number of objects that one background task deletes or queues before it is queued again.
-pub(crate) const MAX_DELETIONS_PER_TASK: usize = 256;
+/// Maximum number of objects that one background task processes before it is queued again.
+pub(crate) const MAX_OBJECTS_PER_TASK: usize = 256;
 
 #[derive(Debug)]
 pub(crate) struct ControllerManager {
@@ -110,7 +110,7 @@ impl ControllerManager {
             BackgroundTask::DependentsOf { owner, after } => self.check_dependents(owner, after.as_ref()),
             BackgroundTask::Dependent(object) => self.delete_if_ownerless(object),
             BackgroundTask::Terminating(object) => self.propagate_deletion(object),
-            BackgroundTask::DependentsAfter { owner, after } => {
+            BackgroundTask::ForegroundDependents { owner, after } => {
                 self.propagate_foreground(owner, Some(after));
             }
             BackgroundTask::DeleteForeground(object) => self.delete_foreground(object),

@@ -201,20 +201,20 @@ pub fn is_volatile(group: &str, resource: &str) -> bool {
         || matches!(group, "authorization.k8s.io" | "authentication.k8s.io")
 }
 
-/// A request that was added to the log.
-pub(crate) struct Logged {
-    /// The request with its whole texts, with which fault rules are compared.
-    pub(crate) whole: Arc<RequestRecord>,
+/// A request as fault rules see it, and as the log contains it.
+pub(crate) struct RecordedRequest {
+    /// The request with its whole texts, with which fault rules are compared. Its status may never be set.
+    pub(crate) full: Arc<RequestRecord>,
     /// The request in the log, which may have truncated texts. Its status is the one that readers of the log
     /// see.
-    pub(crate) kept: Arc<RequestRecord>,
+    pub(crate) logged: Arc<RequestRecord>,
 }
 
-impl Logged {
+impl RecordedRequest {
     /// Returns a request that is not added to the log.
-    pub(crate) fn not_kept(request: RequestRecord) -> Self {
-        let whole = Arc::new(request);
-        Self { kept: Arc::clone(&whole), whole }
+    pub(crate) fn not_logged(request: RequestRecord) -> Self {
+        let full = Arc::new(request);
+        Self { logged: Arc::clone(&full), full }
     }
 }
 
@@ -238,9 +238,9 @@ impl LogState {
 
 impl RequestLog {
     /// Numbers a request and adds it to the request log. Removes the oldest requests if the log is full.
-    pub(crate) fn push(&self, mut request: RequestRecord) -> Logged {
+    pub(crate) fn push(&self, mut request: RequestRecord) -> RecordedRequest {
         let mut removed = Vec::new();
-        let whole = request.truncate();
+        let full = request.truncate();
         let mut state = self.state.lock();
         state.count += 1;
         request.number = state.count;
@@ -255,11 +255,11 @@ impl RequestLog {
         }
         drop(state);
         drop(removed);
-        let whole = match whole {
-            Some(whole) => Arc::new(RequestRecord { number: request.number, ..whole }),
+        let full = match full {
+            Some(full) => Arc::new(RequestRecord { number: request.number, ..full }),
             None => Arc::clone(&request),
         };
-        Logged { whole, kept: request }
+        RecordedRequest { full, logged: request }
     }
 
     pub(crate) fn all(&self) -> Vec<RequestRecord> {

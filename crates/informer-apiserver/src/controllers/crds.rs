@@ -6,7 +6,7 @@ use informer_core::Gvr;
 use serde_json::Value;
 
 use crate::admission::Scope;
-use crate::controllers::{ControllerManager, MAX_DELETIONS_PER_TASK};
+use crate::controllers::{ControllerManager, MAX_OBJECTS_PER_TASK};
 use crate::model::crd::definition::{Served, kinds, resources};
 use crate::model::crd::names::ConditionState;
 use crate::model::crd::{CLEANUP_FINALIZER, approval_condition, names};
@@ -221,7 +221,7 @@ impl ControllerManager {
         let live = self.storage.read().live(served.table);
         let mut left = live.iter().filter(|stored| !stored.terminating);
         let mut deleted = false;
-        for stored in left.by_ref().take(MAX_DELETIONS_PER_TASK) {
+        for stored in left.by_ref().take(MAX_OBJECTS_PER_TASK) {
             let scope = Scope::new(&served, stored.key.namespace());
             deleted |= ready(self.delete(scope, stored.key.name(), &DeleteOptions::now())).is_ok();
         }

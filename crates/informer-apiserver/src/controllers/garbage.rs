@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::{ControllerManager, MAX_DELETIONS_PER_TASK};
+use super::{ControllerManager, MAX_OBJECTS_PER_TASK};
 use crate::model::json::Object;
 use crate::model::json::parse;
 use crate::model::object_meta::{finalizers, metadata_of_mut};
@@ -43,7 +43,8 @@ impl ControllerManager {
         if held.contains(&ORPHAN) {
             let page = self.dependents(uid, None);
             page.dependents.iter().for_each(|dependent| self.remove_owner_reference(dependent, uid));
-            if self.storage.read().has_dependents(uid) {
+            // Keys without a stored object cannot be orphaned, so a page of only such keys is the last one.
+            if !page.dependents.is_empty() && self.storage.read().has_dependents(uid) {
                 self.queues.background.add(BackgroundTask::Terminating(owner.reference()));
             } else {
                 self.remove_finalizer(&owner, ORPHAN);
@@ -64,7 +65,7 @@ impl ControllerManager {
         self.queues.background.add_all(tasks);
         let owner = owner.clone();
         self.queues.background.add(match next {
-            Some(after) => BackgroundTask::DependentsAfter { owner, after },
+            Some(after) => BackgroundTask::ForegroundDependents { owner, after },
             None => BackgroundTask::FinishForeground(owner),
         });
     }
@@ -140,14 +141,14 @@ impl ControllerManager {
 
     /// Returns the page of dependents that follows the key `after`, or the first page.
     fn dependents(&self, uid: &str, after: Option<&DependentKey>) -> DependentsPage {
-        let mut keys = self.storage.read().dependents(uid, after, MAX_DELETIONS_PER_TASK);
+        let mut keys = self.storage.read().dependents(uid, after, MAX_OBJECTS_PER_TASK);
         let dependents = keys.iter().filter_map(|found| self.find_at(found.table, &found.key)).collect();
-        let next = if keys.len() == MAX_DELETIONS_PER_TASK { keys.pop() } else { None };
+        let next = if keys.len() == MAX_OBJECTS_PER_TASK { keys.pop() } else { None };
         DependentsPage { dependents, next }
     }
 }
 
-/// At most [`MAX_DELETIONS_PER_TASK`] dependents of an owner.
+/// At most [`MAX_OBJECTS_PER_TASK`] dependents of an owner.
 struct DependentsPage {
     dependents: Vec<StoredObject>,
     /// The last key of a full page, after which the next page begins.
@@ -159,7 +160,7 @@ mod tests {
     use informer_core::Gvr;
     use serde_json::{Value, json};
 
-    use super::MAX_DELETIONS_PER_TASK;
+    use super::MAX_OBJECTS_PER_TASK;
     use crate::admission::Scope;
     use crate::pipeline::DeleteOptions;
     use crate::pipeline::ready::ready;
@@ -192,7 +193,7 @@ mod tests {
             before = after;
             tasks += 1;
         }
-        assert!(growth <= MAX_DELETIONS_PER_TASK, "one task queued {growth} others");
+        assert!(growth <= MAX_OBJECTS_PER_TASK, "one task queued {growth} others");
         assert!(tasks > DEPENDENTS, "only {tasks} tasks");
         assert!(server.list(&maps, "n").unwrap().is_empty());
     }

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::admission::Scope;
-use crate::controllers::{ControllerManager, MAX_DELETIONS_PER_TASK};
+use crate::controllers::{ControllerManager, MAX_OBJECTS_PER_TASK};
 use crate::model::json::parse;
 use crate::model::kinds::core::namespace::{
     FINALIZER as NAMESPACE_FINALIZER, finalizers as namespace_finalizers,
@@ -51,7 +51,7 @@ impl ControllerManager {
             let live = self.storage.read().live(resource.table);
             let inside = live.from(&prefix).take_while(|stored| stored.key.as_str().starts_with(&prefix));
             for stored in inside {
-                if deletions == MAX_DELETIONS_PER_TASK {
+                if deletions == MAX_OBJECTS_PER_TASK {
                     // If no object could be deleted, another attempt would fail, too.
                     return if deleted { Contents::ToDelete } else { Contents::Held };
                 }

@@ -27,7 +27,7 @@ use crate::http::{Frontend, discovery, gzip, web_ui};
 use crate::model::error::ApiError;
 use crate::model::query::Query;
 use crate::model::user::User;
-use crate::requests::{Logged, RequestRecord, ResponseStatus, Verb};
+use crate::requests::{RecordedRequest, RequestRecord, ResponseStatus, Verb};
 
 /// Response extension: the connection must not accept further requests after this response.
 #[derive(Debug, Clone, Copy)]
@@ -95,7 +95,7 @@ impl ApiService {
         let route = route(&self.shared.registry.read(), &head.method, head.uri.path(), watch_param);
         let user = self.shared.authenticate(&head);
         let record = self.record(&head, &query, route.as_ref().ok());
-        let Logged { whole: record, kept } = self.log(record, user.as_ref().ok());
+        let RecordedRequest { full: record, logged } = self.log(record, user.as_ref().ok());
         // The router decides whether a request is a watch: `watch=true` applies to collections only, and the
         // legacy `/watch/` paths do not need the parameter.
         let watch = record.verb == Verb::Watch;
@@ -142,7 +142,7 @@ impl ApiService {
                 response
             }
         };
-        kept.status.set(response.status());
+        logged.status.set(response.status());
         let mut response = strip_head_body(&head, add_common_headers(&head, response));
         if response_faults.go_away {
             response.extensions_mut().insert(GoAway);
@@ -255,13 +255,13 @@ impl ApiService {
 
     /// Logs a request, unless its user is not authenticated: such requests could displace other ones from the
     /// bounded request log.
-    fn log(&self, mut record: RequestRecord, user: Option<&User>) -> Logged {
+    fn log(&self, mut record: RequestRecord, user: Option<&User>) -> RecordedRequest {
         match user {
             Some(user) => {
                 record.user.clone_from(&user.name);
                 self.shared.requests.push(record)
             }
-            None => Logged::not_kept(record),
+            None => RecordedRequest::not_logged(record),
         }
     }
 

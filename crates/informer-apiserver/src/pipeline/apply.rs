@@ -84,7 +84,7 @@ impl Pipeline {
         mode: WriteMode,
     ) -> Result<Written, ApiError> {
         let kind = scope.kind();
-        retry(kind, name, OnConflict::of(apply.sets_version()), || async move {
+        retry(kind, name, OnConflict::for_request(apply.sets_version()), || async move {
             let written = match self.find_if_exists(scope.resource, scope.namespace, name)? {
                 Some(current) => self.apply_to(scope, current, apply, mode).await,
                 None if mode == WriteMode::Main => self.apply_new(scope, name, apply).await,

@@ -64,7 +64,7 @@ impl Pipeline {
         let unchecked = UncheckedDeleteOptions::of_body(&given);
         scope.dry_run = unchecked.options.dry_run;
         let (scope, unchecked) = (scope, &unchecked);
-        let on_conflict = OnConflict::of(unchecked.options.version.is_some());
+        let on_conflict = OnConflict::for_request(unchecked.options.version.is_some());
         retry(scope.kind(), name, on_conflict, || async move {
             let current = self.find(scope.resource, scope.namespace, name)?;
             let pod = parse(current.as_slice());

@@ -31,14 +31,15 @@ pub(crate) enum PromptTask {
 /// A task that deletes objects.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum BackgroundTask {
-    /// Check a page of the dependents of an owner that was removed.
+    /// Queue a check of each dependent in a page, because their owner was removed. The page follows the key
+    /// `after`, or is the first one.
     DependentsOf { owner: Box<str>, after: Option<DependentKey> },
     /// Delete an object if none of its owners exists.
     Dependent(ObjectRef),
     /// Orphan or delete the dependents of an object that is being deleted, as its finalizers require.
     Terminating(ObjectRef),
-    /// Delete the page of dependents after this key, because their owner is deleted in the foreground.
-    DependentsAfter { owner: ObjectRef, after: DependentKey },
+    /// Queue the foreground deletion of the page of dependents after the key `after`.
+    ForegroundDependents { owner: ObjectRef, after: DependentKey },
     /// Delete a dependent in the foreground, because its owner is deleted in the foreground.
     DeleteForeground(ObjectRef),
     /// Remove an object that is deleted in the foreground and has no dependents left.

@@ -13,7 +13,8 @@ const MAX_ATTEMPTS: usize = 16;
 pub(crate) enum WriteError {
     /// Another write changed the object since it was read, so the write must be attempted again.
     Conflict,
-    /// Like `Conflict`, but this error of a nested write is the response after the last attempt.
+    /// A write inside this attempt, such as the deletion of an eviction, failed with 409. The attempt is
+    /// retried. After the last one the client receives this error.
     NestedConflict(ApiError),
     Api(ApiError),
 }
@@ -23,13 +24,13 @@ pub(crate) enum WriteError {
 pub(crate) enum OnConflict {
     /// The write reads the object again and is repeated.
     Retry,
-    /// The client has set the resourceVersion, so the conflict is final.
+    /// The write fails with 409. Used if the client has set the resourceVersion.
     Fail,
 }
 
 impl OnConflict {
     /// Returns the handling for a request in which the client has, or has not, set the resourceVersion.
-    pub(crate) fn of(sets_version: bool) -> Self {
+    pub(crate) fn for_request(sets_version: bool) -> Self {
         if sets_version { Self::Fail } else { Self::Retry }
     }
 
@@ -56,7 +57,7 @@ impl From<Changed> for WriteError {
 /// The error of a creation.
 #[derive(Debug)]
 pub(crate) enum CreateError {
-    /// Another object has the name. Contains the response to a client that creates the object.
+    /// An object with this name exists. Contains the 409 response of a create request.
     AlreadyExists(ApiError),
     Api(ApiError),
 }
@@ -134,9 +135,9 @@ mod tests {
 
     #[test]
     fn conflict_is_retried_unless_the_client_set_the_version() {
-        let (attempts, error) = run(OnConflict::of(false), |_| WriteError::Conflict);
+        let (attempts, error) = run(OnConflict::for_request(false), |_| WriteError::Conflict);
         assert_eq!((attempts, error.reason()), (MAX_ATTEMPTS, "Conflict"));
-        let (attempts, error) = run(OnConflict::of(true), |_| WriteError::Conflict);
+        let (attempts, error) = run(OnConflict::for_request(true), |_| WriteError::Conflict);
         assert_eq!((attempts, error.reason()), (1, "Conflict"));
     }
 

@@ -62,7 +62,7 @@ impl Pipeline {
         new: &NewScale,
     ) -> Result<(Value, Vec<String>), ApiError> {
         let kind = scope.kind();
-        retry(kind, name, OnConflict::of(new.sets_version()), || async move {
+        retry(kind, name, OnConflict::for_request(new.sets_version()), || async move {
             let current = self.find(scope.resource, scope.namespace, name)?;
             let old = parse(self.present(scope, &current).await?.as_slice());
             let before = scale(kind, &old)?;

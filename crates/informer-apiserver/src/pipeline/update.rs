@@ -50,7 +50,7 @@ impl Pipeline {
         let kind = scope.kind();
         metadata::check_url_name(object, name)?;
         let given = metadata::version(object)?;
-        retry(kind, name, OnConflict::of(given.is_some()), || async move {
+        retry(kind, name, OnConflict::for_request(given.is_some()), || async move {
             let Some(current) = self.find_if_exists(scope.resource, scope.namespace, name)? else {
                 if !kind.traits.has(Traits::UPSERT) || mode == WriteMode::Status {
                     return Err(ApiError::not_found(kind, name).into());
@@ -182,7 +182,7 @@ impl Pipeline {
         patch: &PatchType,
         mode: WriteMode,
     ) -> Result<Written, ApiError> {
-        retry(scope.kind(), name, OnConflict::of(patch.sets_version()), || async move {
+        retry(scope.kind(), name, OnConflict::for_request(patch.sets_version()), || async move {
             let current = self.find(scope.resource, scope.namespace, name)?;
             let old = self.read_stored(scope, current).await?;
             let (object, warnings) = self.apply_patch(scope, &old.object, patch)?;

@@ -64,9 +64,9 @@ fn long_texts_of_a_request_are_truncated_and_remove_no_other_request() {
         log.push(oversized.clone());
     }
     let logged = log.push(oversized);
-    let whole = (logged.whole.number, logged.whole.path.len());
+    let whole = (logged.full.number, logged.full.path.len());
     assert_eq!(whole, (9, long.len()), "fault rules match the whole");
-    logged.kept.status.set(http::StatusCode::OK);
+    logged.logged.status.set(http::StatusCode::OK);
     let kept = log.all();
     assert_eq!(kept.len(), 9, "the first request is kept");
     let last = &kept[8];
@@ -77,7 +77,7 @@ fn long_texts_of_a_request_are_truncated_and_remove_no_other_request() {
         assert_eq!(text.chars().count(), MAX_LOGGED_CHARS);
         assert!(long.starts_with(text));
     }
-    let path = &logged.kept.path;
+    let path = &logged.logged.path;
     assert_eq!(path.capacity(), path.len(), "the memory of the whole text is freed");
 }
 
