@@ -21,8 +21,7 @@ pub type Failure = Box<dyn Error + Send + Sync>;
 /// controller changes them.
 pub(crate) type Map = Lazy<ConfigMap>;
 
-/// The type of objects of which only the JSON is read. Unlike for `serde_json::Value`, such objects are
-/// received as protobuf.
+/// A marker type: the informer receives the objects as protobuf, and the tests read only their JSON.
 struct AnyFields;
 
 /// The namespaced built-in kinds of the objects that the scenarios create: group, version, kind and plural.

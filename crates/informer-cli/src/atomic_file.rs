@@ -9,9 +9,10 @@ use tempfile::NamedTempFile;
 /// The permissions of a replaced file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Only the owner can read the file.
+    /// Only the owner can read the file (on Unix).
     Private,
-    /// The file keeps its permissions. A new file has the default ones.
+    /// The file keeps its permissions, or those of the target if it is a link. A new file has the default
+    /// ones.
     Shared,
 }
 
@@ -19,18 +20,18 @@ pub(crate) enum Access {
 pub(crate) fn replace(path: &Path, content: &[u8], access: Access) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // `tempfile` creates the file with a random name, and removes it if a later step fails.
-    let mut partial = match access {
+    let mut temporary = match access {
         Access::Private => NamedTempFile::new_in(folder)?,
         Access::Shared => shared_file(folder)?,
     };
-    partial.write_all(content)?;
+    temporary.write_all(content)?;
     if access == Access::Shared
         && let Ok(old) = fs::metadata(path)
     {
-        partial.as_file().set_permissions(old.permissions())?;
+        temporary.as_file().set_permissions(old.permissions())?;
     }
-    partial.as_file().sync_all()?;
-    partial.persist(path)?;
+    temporary.as_file().sync_all()?;
+    temporary.persist(path)?;
     Ok(())
 }
 

@@ -86,15 +86,15 @@ impl UnknownFields {
         self.found.load(Ordering::Relaxed)
     }
 
-    /// Records that an object of this kind has unknown fields. The first call for the kind, whole or only its
-    /// metadata, logs a warning and notifies the observers.
+    /// Records that an object of this kind has unknown fields. Only the first call for a kind logs a warning
+    /// and notifies the observers, even if both whole objects and metadata are read.
     pub(crate) fn note(&self) {
         if self.is_found() || self.found.swap(true, Ordering::Relaxed) {
             return;
         }
         let observers = {
             let mut shared = self.shared.lock();
-            // The kind was already found in its other form, whole or only its metadata.
+            // The kind was already reported, by reads of whole objects or of metadata.
             if shared.found.contains(&self.kind) {
                 return;
             }

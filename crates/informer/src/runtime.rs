@@ -1,4 +1,4 @@
-//! Managers, caches and controllers; the same items as in the crate [`informer_runtime`].
+//! Managers, caches and controllers, re-exported from the crate [`informer_runtime`].
 //!
 //! | for | see |
 //! |---|---|

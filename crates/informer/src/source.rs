@@ -1,4 +1,4 @@
-//! List and watch sources: the traits, their requests, responses and errors; the same items as in the module
+//! List and watch sources: the traits, their requests, responses and errors, re-exported from the module
 //! [`informer_cache::source`].
 
 pub use informer_cache::source::{

@@ -101,8 +101,8 @@ pub(crate) async fn refusal(response: Response<ResponseBody>, wire: Option<&Wire
     status
 }
 
-/// Returns a `Status` without a code for an error response whose body is not a `Status`. Its message is the
-/// body if the body is text.
+/// Returns a `Status` for an error response whose body is not a `Status`. Its message is the body if the body
+/// is text. The caller sets the code.
 fn plain(code: StatusCode, text: &[u8]) -> ServerStatus {
     let reason = code.canonical_reason().unwrap_or("Unknown").replace(' ', "");
     let text = String::from_utf8_lossy(text);

@@ -357,7 +357,7 @@ impl Rotation {
 
 /// A patch that injects the certificate authorities into a target.
 struct TargetPatch {
-    /// The target in messages.
+    /// The name of the target in error messages.
     target: String,
     path: String,
     patch: Value,
