@@ -381,7 +381,6 @@ impl MemberState {
                 self.renew(membership, sent, now);
                 if leaving {
                     self.phase = MemberPhase::Lingering(now + self.times.retry * LINGER_PERIODS);
-                    self.list_due = now + self.times.retry / 4;
                 }
             }
             (PendingRequest::Write { .. }, ShardResponse::Missing) => self.handle_missing_lease(),
