@@ -51,6 +51,11 @@ pub(crate) struct Executable<'a> {
     pub(crate) path: &'a str,
 }
 
+/// Returns true if the environment says that all programs have been built, so that [`build`] builds none.
+pub(crate) fn is_prebuilt() -> bool {
+    std::env::var_os("INFORMER_PREBUILT").is_some()
+}
+
 /// Builds a program of the workspace `root`, and returns its path.
 ///
 /// If the environment variable `INFORMER_PREBUILT` is set, the program must exist and is not built. CI sets
@@ -60,7 +65,7 @@ pub(crate) fn build(root: &Path, executable: Executable<'_>) -> Result<PathBuf, 
     let profile = if executable.release { "release" } else { "debug" };
     let path = target(root).join(profile).join(executable.path);
     let path = path.with_extension(std::env::consts::EXE_EXTENSION);
-    if std::env::var_os("INFORMER_PREBUILT").is_some() {
+    if is_prebuilt() {
         if !path.exists() {
             return Err(format!("{} does not exist; unset INFORMER_PREBUILT to build it", path.display()));
         }

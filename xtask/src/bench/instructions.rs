@@ -16,7 +16,7 @@ use informer_report::Spread;
 use thiserror::Error;
 
 use super::peers::Turns;
-use crate::cargo::{Executable, build};
+use crate::cargo::{Executable, build, is_prebuilt};
 use crate::real::told;
 use crate::report::{Cell, Report, Section, Table};
 use cases::Case;
@@ -58,6 +58,11 @@ pub(crate) struct Instructions {
 enum CountError {
     #[error("build instruction-bench: {0}")]
     Build(String),
+    #[error(
+        "write {FILE}: INFORMER_PREBUILT is set, so instruction-bench is not built, and the existing program \
+         may have other features; unset INFORMER_PREBUILT"
+    )]
+    Prebuilt,
     #[error("run {program}")]
     Start {
         program: &'static str,
@@ -118,6 +123,9 @@ fn measure(root: &Path, options: &Instructions, turns: Turns, report: &mut Repor
     let toolchain = Toolchain::of_this_machine(root)?;
     let committed = CommittedCounts::read(&path)?;
     valgrind::find()?;
+    if options.write && is_prebuilt() {
+        return Err(CountError::Prebuilt);
+    }
     let program = build(root, PROGRAM).map_err(CountError::Build)?;
     let measured = count_cases(&program, &selected, turns.runs_or(1))?;
     let counts: BTreeMap<Case, f64> =
