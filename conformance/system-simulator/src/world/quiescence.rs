@@ -48,9 +48,7 @@ impl World {
         self.shared.cluster.set_reachable(true);
         self.remedies.shutdown().await;
         self.webhooks.iter().for_each(Webhooks::repair);
-        for kind in self.programs.iter().flat_map(|program| &program.kinds) {
-            kind.view.handler().set_hanging(false);
-        }
+        self.set_handlers_hanging(false);
         // The loop ends, because each write has its own time limit.
         while let Some(ended) = self.writes.join_next().await {
             if let Some(panic) = ended.err().and_then(|error| error.try_into_panic().ok()) {
@@ -82,7 +80,9 @@ impl World {
             self.shared.cluster.server().disconnect_watchers();
             sleep(WATCHES_RESUME).await;
             self.converge().await;
-            self.write_in_calm().await;
+            self.write_in_calm("calm").await;
+            self.converge().await;
+            self.write_while_handlers_hang().await;
             self.converge().await;
         }
         self.check_history();
@@ -162,18 +162,33 @@ impl World {
         self.controllers_difference().await
     }
 
-    /// Makes each program write one object of each kind, while there are no faults. Each write must succeed
-    /// within a second.
-    async fn write_in_calm(&self) {
+    /// Makes each program write while no handler returns from its calls. A hung handler must delay neither
+    /// writes nor reads, of no kind and of no program.
+    async fn write_while_handlers_hang(&self) {
+        self.shared.trace.line("every handler hangs");
+        self.set_handlers_hanging(true);
+        self.write_in_calm("hung").await;
+        self.set_handlers_hanging(false);
+    }
+
+    fn set_handlers_hanging(&self, hanging: bool) {
         for kind in self.programs.iter().flat_map(|program| &program.kinds) {
-            self.write_one_in_calm(kind).await;
+            kind.view.handler().set_hanging(hanging);
         }
     }
 
-    async fn write_one_in_calm(&self, kind: &KindOfProgram) {
+    /// Makes each program write one object of each kind, while the server has no faults. Each write must
+    /// succeed within a second.
+    async fn write_in_calm(&self, name: &str) {
+        for kind in self.programs.iter().flat_map(|program| &program.kinds) {
+            self.write_one_in_calm(kind, name).await;
+        }
+    }
+
+    async fn write_one_in_calm(&self, kind: &KindOfProgram, name: &str) {
         for write in [Write::Create, Write::Patch, Write::Update] {
             let begin = Instant::now();
-            kind.actor.write(write, ("a", "calm".to_owned()), 1).await;
+            kind.actor.write(write, ("a", name.to_owned()), 1).await;
             let took = begin.elapsed();
             self.checks().ensure("no-starvation", took <= MAX_WRITE_IN_CALM, || {
                 format!("{}: {write:?} and the read after it took {took:?}", kind.view.name())
