@@ -373,8 +373,8 @@ impl<T> Default for Probes<T> {
 }
 
 /// Adds a probe, which reads the state of one informer or queue, to a list. If the list then has a power of
-/// two of elements, the probes of dropped informers or queues are removed. This keeps the average cost of an
-/// insertion constant.
+/// two of elements, the probes of dropped informers or queues are removed, and then the oldest ones beyond
+/// [`MAX_PROBES`]. This keeps the average cost of an insertion constant.
 fn add_probe<T: Clone>(probes: &Mutex<Probes<T>>, probe: T, is_alive: impl Fn(&T) -> bool) {
     let snapshot = {
         let mut probes = probes.lock();

@@ -9,10 +9,11 @@ use informer_cache::metrics::InformerMetrics;
 use informer_cache::testing::StaticSource;
 use informer_client::{Client, KubeListWatch, Metadata};
 use informer_core::{Gvr, Header, Object};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::Instrumentation;
+use super::{Instrumentation, MAX_PROBES, Probes, add_probe, all};
 use crate::{Manager, Probe, ResourceKind};
 
 /// An object whose methods panic while the flag `armed` is set. The panic occurs in the task of an informer
@@ -31,6 +32,25 @@ impl Object for Fragile {
         assert!(!self.armed.load(Ordering::Relaxed), "on purpose");
         10
     }
+}
+
+#[test]
+fn probes_of_dropped_informers_and_then_the_oldest_ones_are_removed() {
+    let added = MAX_PROBES.next_power_of_two();
+    let last = added - 1;
+    let full = || {
+        let probes = Mutex::new(Probes::default());
+        (0..last).for_each(|number| add_probe(&probes, number, |_| true));
+        probes
+    };
+
+    let probes = full();
+    add_probe(&probes, last, |_| true);
+    assert_eq!(all(&probes), Vec::from_iter(added - MAX_PROBES..added));
+
+    let probes = full();
+    add_probe(&probes, last, |number| number % 2 == 0);
+    assert_eq!(all(&probes), Vec::from_iter((0..added).step_by(2)));
 }
 
 #[tokio::test(start_paused = true)]
