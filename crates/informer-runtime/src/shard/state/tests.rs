@@ -445,6 +445,21 @@ fn list_requested_before_lease_expired_does_not_mark_peer_dead() {
 }
 
 #[test]
+fn failed_write_is_followed_by_a_list_after_half_a_retry_period() {
+    let (start, times) = (tokio::time::Instant::now().into_std(), ShardTimes::default());
+    let due = start + times.retry / 2;
+    let mut member = MemberState::new("member".into(), times, start);
+    member.tick(start);
+    assert!(matches!(member.poll_action(), Some(ShardAction::Create(_))));
+    member.handle_response(ShardResponse::Failed, start);
+    assert_eq!(member.next_deadline(), Some(due));
+    member.tick(due - Duration::from_millis(1));
+    assert_eq!(member.poll_action(), None);
+    member.tick(due);
+    assert_eq!(member.poll_action(), Some(ShardAction::List));
+}
+
+#[test]
 fn replica_that_cannot_renew_stops_before_others_take_its_keys() {
     let mut world = World::new(6, 0);
     world.join();
