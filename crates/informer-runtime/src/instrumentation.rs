@@ -36,7 +36,7 @@ use {
 };
 
 /// The maximum number of informers, and of queues, on the debug pages. Informers and queues that were dropped
-/// are not counted. If there are more, the oldest ones are not shown.
+/// are not counted. If there are more, the oldest ones are removed when the list next reaches a power of two.
 const MAX_PROBES: usize = 10_000;
 
 const MAX_LEASES: usize = 1_000;
