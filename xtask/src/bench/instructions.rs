@@ -37,6 +37,7 @@ const PROGRAM: Executable<'_> = Executable {
         "--package=informer-system-simulator",
         "--package=informer-fuzz",
         "--config=profile.release.incremental=false",
+        "--features=informer-benches/instructions",
         "--bin=instruction-bench",
     ],
     release: true,
