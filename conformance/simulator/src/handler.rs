@@ -81,6 +81,8 @@ pub(crate) struct Handler {
     selector: bool,
     /// For each key, the number of initial events that are queued and not handled yet.
     initial: Vec<u8>,
+    /// True once all initial events of the current run were added to the handler's buffer.
+    pub(crate) initial_complete: bool,
     /// True if the processor has accepted the handler.
     pub(crate) joined: bool,
     pub(crate) leaving: bool,
@@ -112,6 +114,7 @@ impl Handler {
             gone: Vec::new(),
             selector,
             initial: vec![0; keys],
+            initial_complete: false,
             joined: false,
             leaving: false,
             stuck: false,
@@ -124,6 +127,7 @@ impl Handler {
 
     pub(crate) fn begin_run(&mut self) {
         self.listener.begin_run();
+        self.initial_complete = false;
         self.cancel = CancellationToken::new();
         let (listener, tray, cancel) =
             (Arc::clone(&self.listener), Arc::clone(&self.tray), self.cancel.clone());
@@ -254,7 +258,8 @@ impl Handler {
         Ok(())
     }
 
-    /// Checks that the handler is reported as synced only after it has handled all initial events.
+    /// Checks that the handler is reported as synced as soon as no initial event is left, and not before. An
+    /// initial event is handled, or a merge removes it from the buffer.
     pub(crate) fn check_sync(&self) -> Checked {
         let left: u32 = self.initial.iter().map(|left| u32::from(*left)).sum();
         let early = left > 0 && !self.leaving && self.listener.has_synced();
@@ -262,6 +267,12 @@ impl Handler {
             "sync-not-early",
             !early,
             "the handler is synced before it has handled {left} initial events"
+        );
+        let late = self.initial_complete && left == 0 && !self.leaving && !self.listener.has_synced();
+        ensure!(
+            "sync-not-late",
+            !late,
+            "the handler is not synced, although no initial event is left to handle"
         );
         Ok(())
     }

@@ -34,6 +34,7 @@ impl World {
     pub(super) fn admit_handlers(&mut self) {
         for handler in self.handlers.iter_mut().filter(|handler| !handler.joined) {
             handler.joined = true;
+            handler.initial_complete = self.synced;
             let present = self.store.list();
             let replay = |object: &Arc<SimObject>| Event::Added { object: Arc::clone(object), initial: true };
             handler.was_given(&present.iter().map(replay).collect::<Vec<_>>());
@@ -82,6 +83,7 @@ impl World {
             ensure!("sync-once", !self.synced, "the first list of a run was reported twice");
             self.synced = true;
             self.processor.initial_complete();
+            self.handlers.iter_mut().for_each(|handler| handler.initial_complete = handler.joined);
             tell!(self, "informer: synced");
         }
         if applied.suspect {
