@@ -17,6 +17,7 @@
 //! ```
 
 mod check;
+mod combination;
 mod connection;
 mod coverage;
 mod distribution;

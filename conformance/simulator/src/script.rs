@@ -4,6 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::combination::Combination;
 use crate::fault::Fault;
 use crate::object::MAX_KEYS;
 use crate::random::Random;
@@ -132,8 +133,9 @@ setup! {
     /// The predicate of the controller: 0 passes everything, 1 passes changes of the version, and 2 passes
     /// everything through a combination of predicates.
     predicate 0..3,
-    /// Whether steps change only the first few keys, so that versions of one key are reused after a restore.
-    few_keys 0..2,
+    /// Which keys the steps change: with 0 all, with 1 the first two, with 2 only the first. With few keys, a
+    /// restored server often assigns a version again to the same key.
+    few_keys 0..3,
 }
 
 const STEPS: std::ops::Range<usize> = 100..141;
@@ -143,18 +145,25 @@ impl Script {
     pub fn of_seed(seed: u64) -> Self {
         let mut random = Random::new(seed);
         let mut setup = Setup::draw(&mut random);
-        let theme = Theme::draw(&mut random);
+        let combination = Combination::of_seed(seed);
+        let theme = combination.map_or_else(|| Theme::draw(&mut random), |combination| combination.theme);
         setup.few_keys = u32::from(theme == Theme::Restores);
         let count = random.between(STEPS.start, STEPS.end);
-        let mut steps: Vec<_> = (0..count).map(|_| step(theme, &mut random)).collect();
-        let (kinds, faults) = (theme.faults(), theme.count());
+        let (mut steps, faults): (Vec<_>, _) = match combination {
+            Some(combination) => {
+                (combination.prepare)(&mut setup);
+                (combination.steps(count, &mut random), combination.faults.clone())
+            }
+            None => ((0..count).map(|_| step(theme, &mut random)).collect(), theme.count()),
+        };
+        let kinds = theme.faults();
         for _ in 0..random.between(faults.start, faults.end) {
             let fault = random.pick(&kinds);
-            // The first steps are no faults, because no connection is open then. A fault also never replaces
-            // another fault.
-            let mut place = random.between(5, count);
+            // A random fault replaces none of the first five steps, because no connection is open then. It
+            // also never replaces another fault.
+            let mut place = random.between(5, steps.len());
             while matches!(steps[place].verb, Verb::Fault(_)) {
-                place = if place + 1 == count { 5 } else { place + 1 };
+                place = if place + 1 == steps.len() { 5 } else { place + 1 };
             }
             steps[place].verb = Verb::Fault(fault);
         }

@@ -1,6 +1,5 @@
-//! The theme of a schedule: the part of the system on which it concentrates. A defect that needs a
-//! combination of rare steps is found much sooner by schedules whose steps and faults mostly concern one
-//! part.
+//! The theme of a schedule: the part of the system on which it concentrates. A defect that needs several
+//! rare steps is found much sooner by schedules whose steps and faults mostly concern one part.
 
 use crate::fault::Fault;
 use crate::random::Random;

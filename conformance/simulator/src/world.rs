@@ -69,7 +69,7 @@ pub(crate) struct World {
     pub(crate) timeline: Option<Vec<String>>,
 }
 
-/// The number of keys that writes change if the setup has `few_keys`.
+/// The number of keys that steps change if `Setup::few_keys` is 1.
 const FEW_KEYS: usize = 2;
 
 struct Barrier {
@@ -223,7 +223,11 @@ impl World {
     }
 
     fn key_to_change(&mut self) -> usize {
-        let keys = if self.setup.few_keys == 1 { FEW_KEYS } else { self.server.objects.len() };
+        let keys = match self.setup.few_keys {
+            0 => self.server.objects.len(),
+            1 => FEW_KEYS,
+            _ => 1,
+        };
         self.random.below(keys)
     }
 

@@ -26,9 +26,6 @@ struct Simulator {
     /// The time limit of the run from one first seed. It ends a run in which the defect causes an endless
     /// loop.
     time_max: Duration,
-    /// Defects that are not known to be found within `schedules_max` from each seed. Samples leave them out,
-    /// so that CI fails for other defects only; a full run reports them.
-    rare: &'static [&'static str],
     arguments: &'static [&'static str],
 }
 
@@ -45,13 +42,6 @@ const OF_STATES: Simulator = Simulator {
     ],
     schedules_max: 20_000,
     time_max: Duration::from_secs(30 * 60),
-    rare: &[
-        "listener-taken-back-not-published",
-        "pump-known-object-with-reused-version-accepted",
-        "pump-reused-version-unchanged",
-        "reflector-relist-request-cuts-a-wait-short",
-        "workqueue-no-worker-woken-after-done",
-    ],
     arguments: &["--quiet"],
 };
 
@@ -74,7 +64,6 @@ const OF_PROGRAMS: Simulator = Simulator {
     ],
     schedules_max: 200,
     time_max: Duration::from_secs(10 * 60),
-    rare: &[],
     arguments: &[],
 };
 
@@ -96,9 +85,6 @@ pub(super) fn run(root: &Path, arguments: &SimulateArguments) -> Report {
         }
     };
     if let Some(count) = arguments.sample {
-        let rare = scratch.simulator.rare;
-        let is_rare = |patch: &PathBuf| rare.iter().any(|name| patch.file_stem() == Some(name.as_ref()));
-        scratch.patches.retain(|patch| !is_rare(patch));
         scratch.patches = sample(scratch.patches, count, arguments.seed.unwrap_or_default());
     }
     let deadline = arguments.seconds.map(|seconds| Deadline::after(Duration::from_secs(seconds)));
