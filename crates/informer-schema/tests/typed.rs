@@ -310,6 +310,34 @@ fn nesting_is_bounded_in_both_directions() {
 }
 
 #[test]
+fn numbers_with_fractions_equal_those_from_json() {
+    let json = json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.example.com"},
+        "spec": {
+            "group": "example.com",
+            "names": {"kind": "Thing", "plural": "things"},
+            "scope": "Namespaced",
+            "versions": [{
+                "name": "v1",
+                "served": true,
+                "storage": true,
+                "schema": {"openAPIV3Schema": {"maximum": 2.5, "minimum": 0.0, "multipleOf": -0.125}},
+            }],
+        },
+    });
+    let wire = SCHEMA.to_protobuf(json.to_string().as_bytes()).unwrap();
+    let typed: apiextensions::v1::CustomResourceDefinition = SCHEMA.decode(&wire).unwrap();
+    let properties = typed.spec.versions[0].schema.as_ref().unwrap().open_api_v3_schema.as_ref().unwrap();
+    let numbers = (properties.maximum, properties.minimum, properties.multiple_of);
+    assert_eq!(numbers, (Some(2.5), Some(0.0), Some(-0.125)));
+    let read: Value = serde_json::from_slice(&SCHEMA.to_json(&wire).unwrap()).unwrap();
+    let numbers = &read["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    assert_eq!(numbers, &json!({"maximum": 2.5, "minimum": 0, "multipleOf": -0.125}));
+}
+
+#[test]
 fn json_growth_of_empty_messages_is_bounded() {
     let list = [0x12, 0].repeat(1 << 20);
     let wire = informer_schema::enclose("v1", "NodeList", &list);
