@@ -71,7 +71,8 @@ const COMBINATIONS: [Combination; 3] = [
         ],
         faults: 0..5,
     },
-    // A key is added again while a worker processes it and the other workers wait for a key.
+    // A key is added again while a worker processes it and the other workers wait for a key. The opening lets
+    // the workers process all keys, because otherwise they do not wait.
     Combination {
         theme: Theme::Users,
         prepare: |setup| (setup.few_keys, setup.workers) = (2, 3),
@@ -122,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_seed_in_eight_is_for_a_combination_and_all_combinations_occur() {
+    fn one_seed_in_eight_runs_a_combination_and_all_combinations_occur() {
         let selected: Vec<_> = (0..240).filter_map(Combination::of_seed).collect();
         assert_eq!(selected.len(), 30);
         for combination in &COMBINATIONS {
